@@ -1,0 +1,1 @@
+"""From graphs to programs for a chip."""

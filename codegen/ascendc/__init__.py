@@ -1,0 +1,1 @@
+"""Ascend C: targets, kernels, lowering, and the emulator's header set."""

@@ -1,0 +1,1 @@
+"""Kernel families: one planner and one emitter per file."""

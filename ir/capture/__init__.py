@@ -1,0 +1,1 @@
+"""The only part of the core that imports torch: from `torch.export` to the graph."""

@@ -1,0 +1,139 @@
+"""Sizes of axes: numbers known now, or expressions over names known only at run time."""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Any, cast
+
+import sympy
+
+Dim = int | sympy.Expr
+"""A size: an ``int``, or a SymPy expression over symbols made by `named_size`."""
+
+
+@lru_cache(maxsize=None)
+def named_size(name: str) -> sympy.Symbol:
+    """Return the symbol of a size; equal names are the same symbol (a positive integer)."""
+    return sympy.Symbol(name, integer=True, positive=True)
+
+
+def simplify_size(size: Any) -> Dim:  # noqa: ANN401  # SymPy values have no common static type
+    """Return ``size`` as an ``int`` when it has no free name, else in expanded form."""
+    if isinstance(size, int):
+        return size
+    expanded = cast("sympy.Expr", sympy.expand(size))
+    return int(expanded) if expanded.is_Integer else expanded
+
+
+def product(sizes: Iterable[Dim]) -> Dim:
+    """Return the product of ``sizes``."""
+    number, symbolic = 1, cast("sympy.Expr", sympy.Integer(1))
+    for size in sizes:
+        if isinstance(size, int):
+            number *= size
+        else:
+            symbolic = cast("sympy.Expr", symbolic * size)
+    return simplify_size(symbolic * number)
+
+
+def names_in(size: Dim) -> frozenset[str]:
+    """Return the names ``size`` depends on."""
+    return frozenset() if isinstance(size, int) else frozenset(map(str, size.free_symbols))
+
+
+def bind_size(size: Dim, sizes: Mapping[str, int]) -> int:
+    """Return ``size`` as a number.
+
+    Raises:
+        KeyError: A name of ``size`` is not in ``sizes``.
+    """
+    if isinstance(size, int):
+        return size
+    if isinstance(size, sympy.Symbol):
+        return sizes[size.name]
+    return int(substitute_size(size, dict(sizes)))  # type: ignore[arg-type]
+
+
+def substitute_size(size: Dim, replacements: Mapping[str, Dim]) -> Dim:
+    """Return ``size`` with names replaced; names without replacement stay."""
+    if isinstance(size, int):
+        return size
+    table = {named_size(name): value for name, value in replacements.items()}
+    return simplify_size(size.subs(table, simultaneous=True))
+
+
+def parse_size(text: str) -> Dim:
+    """Read the text form of a size, for example ``64``, ``tokens`` or ``2*batch + 1``.
+
+    Raises:
+        ValueError: ``text`` is not an arithmetic expression over names and integers.
+    """
+    if text.lstrip("-").isdecimal():
+        return int(text)
+    if text.isidentifier():
+        return named_size(text)
+    return simplify_size(_Reader(text).expression())
+
+
+class _Reader:
+    """Recursive descent over ``+ - * // ( )`` names and integers; never evaluates Python."""
+
+    def __init__(self, text: str) -> None:
+        import re  # noqa: PLC0415
+
+        self._text = text
+        self._tokens = re.findall(r"[A-Za-z_]\w*|\d+|\*\*|//|[-+*(),]", text)
+        if "".join(self._tokens) != text.replace(" ", ""):
+            raise ValueError(f"not a size: {text}")
+
+    def _take(self) -> str:
+        return self._tokens.pop(0) if self._tokens else ""
+
+    def expression(self) -> Any:  # noqa: ANN401
+        value = self._sum()
+        if self._tokens:
+            raise ValueError(f"not a size: {self._text}")
+        return value
+
+    def _sum(self) -> Any:  # noqa: ANN401
+        value = self._term()
+        while self._tokens and self._tokens[0] in "+-":
+            value = value + self._term() if self._take() == "+" else value - self._term()
+        return value
+
+    def _term(self) -> Any:  # noqa: ANN401
+        value = self._power()
+        while self._tokens and self._tokens[0] in ("*", "//"):
+            if self._take() == "*":
+                value = value * self._power()
+            else:
+                value = sympy.floor(value / sympy.sympify(self._power()))
+        return value
+
+    def _power(self) -> Any:  # noqa: ANN401
+        value = self._atom()
+        if self._tokens and self._tokens[0] == "**":
+            self._take()
+            value = value ** self._atom()
+        return value
+
+    def _atom(self) -> Any:  # noqa: ANN401
+        token = self._take()
+        if token == "-":
+            return -self._atom()
+        if token == "(":
+            value = self._sum()
+            if self._take() != ")":
+                raise ValueError(f"not a size: {self._text}")
+            return value
+        if token == "floor":
+            raise ValueError(f"not a size: {self._text}; write a // b")
+        if token.isdecimal():
+            return sympy.Integer(int(token))
+        if token.isidentifier():
+            return named_size(token)
+        raise ValueError(f"not a size: {self._text}")
+
+
+def print_size(size: Dim) -> str:
+    """Return the text that `parse_size` reads back."""
+    return str(size)

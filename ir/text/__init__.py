@@ -1,0 +1,1 @@
+"""The text form of programs: printer and parser are exact inverses."""

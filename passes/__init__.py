@@ -1,0 +1,1 @@
+"""Rewrites that keep the numbers up to rounding."""

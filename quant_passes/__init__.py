@@ -1,0 +1,1 @@
+"""Rewrites that change numbers within a stated budget."""

@@ -1,0 +1,1 @@
+"""Reading checkpoints and writing packages, lazily and safely."""
