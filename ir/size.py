@@ -1,7 +1,7 @@
 """Sizes of axes: numbers known now, or expressions over names known only at run time."""
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache
 from typing import Any, cast
 
 import sympy
@@ -10,13 +10,13 @@ Dim = int | sympy.Expr
 """A size: an ``int``, or a SymPy expression over symbols made by `named_size`."""
 
 
-@lru_cache(maxsize=None)
+@cache
 def named_size(name: str) -> sympy.Symbol:
     """Return the symbol of a size; equal names are the same symbol (a positive integer)."""
     return sympy.Symbol(name, integer=True, positive=True)
 
 
-def simplify_size(size: Any) -> Dim:  # noqa: ANN401  # SymPy values have no common static type
+def simplify_size(size: Any) -> Dim:  # SymPy values have no common static type
     """Return ``size`` as an ``int`` when it has no free name, else in expanded form."""
     if isinstance(size, int):
         return size
@@ -88,19 +88,19 @@ class _Reader:
     def _take(self) -> str:
         return self._tokens.pop(0) if self._tokens else ""
 
-    def expression(self) -> Any:  # noqa: ANN401
+    def expression(self) -> Any:
         value = self._sum()
         if self._tokens:
             raise ValueError(f"not a size: {self._text}")
         return value
 
-    def _sum(self) -> Any:  # noqa: ANN401
+    def _sum(self) -> Any:
         value = self._term()
         while self._tokens and self._tokens[0] in "+-":
             value = value + self._term() if self._take() == "+" else value - self._term()
         return value
 
-    def _term(self) -> Any:  # noqa: ANN401
+    def _term(self) -> Any:
         value = self._power()
         while self._tokens and self._tokens[0] in ("*", "//"):
             if self._take() == "*":
@@ -109,14 +109,14 @@ class _Reader:
                 value = sympy.floor(value / sympy.sympify(self._power()))
         return value
 
-    def _power(self) -> Any:  # noqa: ANN401
+    def _power(self) -> Any:
         value = self._atom()
         if self._tokens and self._tokens[0] == "**":
             self._take()
             value = value ** self._atom()
         return value
 
-    def _atom(self) -> Any:  # noqa: ANN401
+    def _atom(self) -> Any:
         token = self._take()
         if token == "-":
             return -self._atom()

@@ -1,0 +1,54 @@
+"""One projection per group of rows."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ascendfx.ir.diagnostic import OpTypeError
+from ascendfx.ir.op import Array, Op
+from ascendfx.ir.tensor_type import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedLinear(Op):
+    r"""Projection of rows sorted by group, each group with its own weight.
+
+    .. math:: y_{p,n} = \sum_k x_{p,k} \, w_{e(p),n,k}, \quad
+              e(p) = |\{e : \mathrm{ends}_e \le p\}|
+
+    ========  =============  =================================================
+    operand   shape          note
+    ========  =============  =================================================
+    x         ``[p, k]``     rows of group 0 first
+    w         ``[e, n, k]``  one ``[out, in]`` matrix per group
+    ends      ``[e]``        integers: number of rows in groups 0..e inclusive
+    result    ``[p, n]``     rows behind the last end are zero
+    ========  =============  =================================================
+
+    Numerics: as `Linear`.
+    """
+
+    mnemonic: ClassVar[str] = "grouped_linear"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Return ``[p, n]``.
+
+        Raises:
+            OpTypeError: Formats, ranks or sizes do not fit.
+        """
+        x, w, ends = operands
+        fits = x.rank == 2 and w.rank == 3 and x.shape[1] == w.shape[2]
+        if not fits or x.dtype is not w.dtype or ends.shape != (w.shape[0],):
+            raise OpTypeError(f"grouped_linear: {x}, weight {w} and ends {ends} do not fit")
+        return (x.with_shape((x.shape[0], w.shape[1])),)
+
+    def reference(self, *operands: Array) -> tuple[Array, ...]:
+        """Multiply group by group."""
+        x, w, ends = operands
+        y = np.zeros((x.shape[0], w.shape[1]), x.dtype)
+        first = 0
+        for group, last in enumerate(int(e) for e in ends):
+            y[first:last] = x[first:last] @ w[group].T
+            first = last
+        return (y,)

@@ -1,0 +1,46 @@
+"""Projection by a weight stored as in torch.nn.Linear."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ascendfx.ir.diagnostic import OpTypeError
+from ascendfx.ir.op import Array, Op
+from ascendfx.ir.tensor_type import TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class Linear(Op):
+    r"""Projection of the last axis, weight stored ``[out, in]``.
+
+    .. math:: y_{b,n} = \sum_{k} x_{b,k} \, w_{n,k}
+
+    ========  ============  =======================
+    operand   shape         note
+    ========  ============  =======================
+    x         ``[*b, k]``   rows are tokens
+    w         ``[n, k]``    torch.nn.Linear storage
+    result    ``[*b, n]``   format of ``x``
+    ========  ============  =======================
+
+    Numerics: products are summed in float32 and rounded once, as the cube unit does.
+    """
+
+    mnemonic: ClassVar[str] = "linear"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Return ``[*b, n]``.
+
+        Raises:
+            OpTypeError: Formats, ranks or inner sizes do not fit.
+        """
+        x, w = operands
+        if w.rank != 2 or x.rank < 1 or x.shape[-1] != w.shape[1]:
+            raise OpTypeError(f"linear: {x} does not fit the weight {w}, which is [out, in]")
+        if x.dtype is not w.dtype:
+            raise OpTypeError(f"linear: formats differ: {x.dtype.value} and {w.dtype.value}")
+        return (x.with_shape((*x.shape[:-1], w.shape[0])),)
+
+    def reference(self, *operands: Array) -> tuple[Array, ...]:
+        """Multiply without rounding."""
+        x, w = operands
+        return (x @ w.T,)

@@ -1,0 +1,19 @@
+"""Conjunction."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ascendfx.ir.op import Array
+from ascendfx.ir.pointwise import Binary
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalAnd(Binary):
+    """``y = a and b`` for ``bool``, with NumPy broadcasting."""
+
+    mnemonic: ClassVar[str] = "logical_and"
+
+    def reference(self, *operands: Array) -> tuple[Array, ...]:
+        """Apply the function."""
+        a, b = operands
+        return (a.astype(bool) & b.astype(bool),)

@@ -1,0 +1,72 @@
+"""Attention of single tokens over the cached tokens of their requests."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ascendfx.ir.attend import attend, check_attention
+from ascendfx.ir.diagnostic import OpTypeError
+from ascendfx.ir.op import Array, Op
+from ascendfx.ir.tensor_type import DType, TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class RaggedAttention(Op):
+    r"""`Attention` for serving: each row belongs to a request and has a position in it.
+
+    Row ``r`` attends tokens ``0 .. positions[r]`` of request ``row_request[r]``. Operands:
+    ``q_1 .. q_p, k_1 .. k_p, v, positions, row_request``.
+
+    ============  =============================  =====================================
+    operand       shape                          note
+    ============  =============================  =====================================
+    q_i           ``[1, rows, h, d_i]``          part ``i`` of the query
+    k_i           ``[requests, context, g, d]``  ``g`` divides ``h``
+    v             ``[requests, context, g, dv]``
+    positions     ``[rows]`` i32                 own position; the token itself is seen
+    row_request   ``[rows]`` i32
+    result        ``[1, rows, h, dv]``           format of ``q_1``
+    ============  =============================  =====================================
+
+    Attributes:
+        parts: Number of query/key pairs.
+        scale: Factor of the scores.
+    """
+
+    mnemonic: ClassVar[str] = "ragged_attention"
+
+    parts: int
+    scale: float
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Return ``[1, rows, h, dv]``.
+
+        Raises:
+            OpTypeError: The number of operands or their shapes do not fit.
+        """
+        p = self.parts
+        if len(operands) != 2 * p + 3:
+            raise OpTypeError(f"ragged_attention: {len(operands)} operands do not fit {p} parts")
+        positions, row_request = operands[2 * p + 1 :]
+        rows = TensorType(DType.I32, operands[0].shape[1:2])
+        if positions != rows or row_request != rows:
+            raise OpTypeError(f"ragged_attention: {positions} and {row_request} must be {rows}")
+        return (check_attention(self.mnemonic, operands[:p], operands[p : 2 * p], operands[2 * p]),)
+
+    def reference(self, *operands: Array) -> tuple[Array, ...]:
+        """Attend row by row."""
+        p = self.parts
+        positions, requests = operands[2 * p + 1 :]
+        rows = [
+            attend(
+                [q[:, r : r + 1] for q in operands[:p]],
+                [k[request : request + 1, : position + 1] for k in operands[p : 2 * p]],
+                operands[2 * p][request : request + 1, : position + 1],
+                scale=self.scale,
+                mask=np.zeros((1, 1, 1, 1)),
+                visible=np.ones((1, 1, 1, 1), bool),
+            )
+            for r, (position, request) in enumerate(zip(positions, requests, strict=True))
+        ]
+        return (np.concatenate(rows, axis=1),)

@@ -1,0 +1,19 @@
+"""Square root."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ascendfx.ir.op import Array
+from ascendfx.ir.pointwise import Unary, apply_function
+
+
+@dataclass(frozen=True, slots=True)
+class Sqrt(Unary):
+    """``y = a^(1/2)``."""
+
+    mnemonic: ClassVar[str] = "sqrt"
+
+    def reference(self, *operands: Array) -> tuple[Array, ...]:
+        """Apply the function."""
+        (a,) = operands
+        return (apply_function("sqrt", a),)

@@ -1,0 +1,117 @@
+"""Attribute values and tensor types in the text form."""
+
+import ast
+import re
+from typing import Any
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.location import Location
+from ascendfx.ir.size import parse_size
+from ascendfx.ir.tensor_type import DType, TensorType
+
+_TYPE = re.compile(r"(?P<dtype>[a-z]+\d*)\[(?P<shape>[^\]]*)\]")
+_TOKEN = re.compile(
+    r'\s*(?P<string>"(?:[^"\\]|\\.)*")|\s*(?P<size><[^>]*>)'
+    r"|\s*(?P<type>[a-z]+\d+\[[^\]]*\])|\s*(?P<mark>[\[\],=])|\s*(?P<word>[^\s\[\],=]+)"
+)
+_WORDS = {"true": True, "false": False, "inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
+
+
+def read_types(text: str, place: Location) -> tuple[TensorType, ...]:
+    """Read a comma-separated list of types, for example ``f32[rows, 8], i64[rows]``.
+
+    Raises:
+        GraphError: The text is no such list.
+    """
+    types: list[TensorType] = []
+    position = 0
+    while position < len(text):
+        found = _TYPE.match(text, position)
+        if not found:
+            raise GraphError("syntax", "this is not a list of types", place, text)
+        types.append(_type(found, place, text))
+        position = found.end() + 2 if text[found.end() :].startswith(", ") else found.end()
+        if position == found.end() and position < len(text):
+            raise GraphError("syntax", "this is not a list of types", place, text)
+    return tuple(types)
+
+
+def _type(found: re.Match[str], place: Location, text: str) -> TensorType:
+    try:
+        dims = tuple(parse_size(d) for d in found["shape"].split(", ") if d)
+        return TensorType(DType(found["dtype"]), dims)
+    except ValueError as error:
+        raise GraphError("syntax", f"this is not a type: {error}", place, text) from error
+
+
+class LiteralReader:
+    """Reads ``name=literal, name=literal``; see `print_literal` for the forms."""
+
+    def __init__(self, text: str, place: Location) -> None:
+        self._text = text
+        self._place = place
+        self._tokens = [(m.lastgroup or "", m.group().strip()) for m in _TOKEN.finditer(text)]
+        self._at = 0
+
+    def attributes(self) -> dict[str, Any]:
+        """Return the names and values.
+
+        Raises:
+            GraphError: The text is malformed.
+        """
+        values: dict[str, Any] = {}
+        while self._at < len(self._tokens):
+            if values:
+                self._mark(",")
+            _, name = self._take()
+            self._mark("=")
+            values[name] = self._value()
+        return values
+
+    def _take(self) -> tuple[str, str]:
+        if self._at == len(self._tokens):
+            raise self._error()
+        self._at += 1
+        return self._tokens[self._at - 1]
+
+    def _mark(self, mark: str) -> None:
+        if self._take() != ("mark", mark):
+            raise self._error()
+
+    def _value(self) -> Any:
+        kind, text = self._take()
+        try:
+            match kind:
+                case "string":
+                    return ast.literal_eval(text)
+                case "size":
+                    return parse_size(text[1:-1])
+                case "type":
+                    return read_types(text, self._place)[0]
+                case "mark" if text == "[":
+                    return self._list()
+                case "word":
+                    return self._word(text)
+                case _:
+                    raise self._error()
+        except (ValueError, SyntaxError) as error:
+            raise self._error() from error
+
+    def _word(self, text: str) -> Any:
+        if text in _WORDS:
+            return _WORDS[text]
+        if text[0].isalpha():
+            return DType(text)
+        return ast.literal_eval(text)
+
+    def _list(self) -> tuple[Any, ...]:
+        values: list[Any] = []
+        while self._at < len(self._tokens) and self._tokens[self._at] != ("mark", "]"):
+            if values:
+                self._mark(",")
+            values.append(self._value())
+        self._mark("]")
+        return tuple(values)
+
+    def _error(self) -> GraphError:
+        return GraphError("syntax", "these attributes are malformed", self._place, self._text)
