@@ -14,7 +14,13 @@ _TOKEN = re.compile(
     r'\s*(?P<string>"(?:[^"\\]|\\.)*")|\s*(?P<size><[^>]*>)'
     r"|\s*(?P<type>[a-z]+\d+\[[^\]]*\])|\s*(?P<mark>[\[\],=])|\s*(?P<word>[^\s\[\],=]+)"
 )
-_WORDS = {"true": True, "false": False, "inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
+_WORDS = {
+    "true": True,
+    "false": False,
+    "inf": float("inf"),
+    "-inf": float("-inf"),
+    "nan": float("nan"),
+}
 
 
 def read_types(text: str, place: Location) -> tuple[TensorType, ...]:

@@ -14,7 +14,6 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType, TensorType
 
 
-
 def print_program(program: Program) -> str:
     """Return the text form; `parse_program` restores the program exactly, locations aside."""
     parts = [print_graph(graph) for graph in program.graphs]

@@ -1,0 +1,1 @@
+"""Compile DeepSeek models for Huawei Ascend 910B by proved graph transformations."""
