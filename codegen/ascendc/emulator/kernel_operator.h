@@ -1,0 +1,13 @@
+// Entry of the emulator's header set: what emitted kernels include.
+#ifndef ASCENDFX_EMULATOR_KERNEL_OPERATOR_H
+#define ASCENDFX_EMULATOR_KERNEL_OPERATOR_H
+
+#include "core_types.h"
+#include "half.h"
+#include "instruction.h"
+#include "tensor.h"
+#if __has_include("cube_operator.h")
+#include "cube_operator.h"  // cube instructions: ND to NZ copy, LoadData, Mmad, Fixpipe
+#endif
+
+#endif
