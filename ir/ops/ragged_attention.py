@@ -21,12 +21,12 @@ class RaggedAttention(Op):
     ============  =============================  =====================================
     operand       shape                          note
     ============  =============================  =====================================
-    q_i           ``[1, rows, h, d_i]``          part ``i`` of the query
+    q_i           ``[rows, h, d_i]``             part ``i`` of the query
     k_i           ``[requests, context, g, d]``  ``g`` divides ``h``
     v             ``[requests, context, g, dv]``
     positions     ``[rows]`` i32                 own position; the token itself is seen
     row_request   ``[rows]`` i32
-    result        ``[1, rows, h, dv]``           format of ``q_1``
+    result        ``[rows, h, dv]``              format of ``q_1``
     ============  =============================  =====================================
 
     Attributes:
@@ -40,7 +40,7 @@ class RaggedAttention(Op):
     scale: float
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
-        """Return ``[1, rows, h, dv]``.
+        """Return ``[rows, h, dv]``.
 
         Raises:
             OpTypeError: The number of operands or their shapes do not fit.
@@ -49,10 +49,14 @@ class RaggedAttention(Op):
         if len(operands) != 2 * p + 3:
             raise OpTypeError(f"ragged_attention: {len(operands)} operands do not fit {p} parts")
         positions, row_request = operands[2 * p + 1 :]
-        rows = TensorType(DType.I32, operands[0].shape[1:2])
+        rows = TensorType(DType.I32, operands[0].shape[:1])
         if positions != rows or row_request != rows:
             raise OpTypeError(f"ragged_attention: {positions} and {row_request} must be {rows}")
-        return (check_attention(self.mnemonic, operands[:p], operands[p : 2 * p], operands[2 * p]),)
+        if any(q.rank != 3 for q in operands[:p]):
+            raise OpTypeError(f"ragged_attention: queries are [rows, h, d], got {operands[0]}")
+        queries = [q.with_shape((1, *q.shape)) for q in operands[:p]]
+        result = check_attention(self.mnemonic, queries, operands[p : 2 * p], operands[2 * p])
+        return (result.with_shape(result.shape[1:]),)
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """Attend row by row."""
@@ -60,7 +64,7 @@ class RaggedAttention(Op):
         positions, requests = operands[2 * p + 1 :]
         rows = [
             attend(
-                [q[:, r : r + 1] for q in operands[:p]],
+                [q[None, r : r + 1] for q in operands[:p]],
                 [k[request : request + 1, : position + 1] for k in operands[p : 2 * p]],
                 operands[2 * p][request : request + 1, : position + 1],
                 scale=self.scale,
@@ -69,4 +73,4 @@ class RaggedAttention(Op):
             )
             for r, (position, request) in enumerate(zip(positions, requests, strict=True))
         ]
-        return (np.concatenate(rows, axis=1),)
+        return (np.concatenate(rows, axis=1)[0],)
