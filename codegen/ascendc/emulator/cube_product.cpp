@@ -11,13 +11,13 @@
 
 // Every clone rounds alike: no contraction (the build passes -ffp-contract=off), no reassociation.
 #if defined(__x86_64__) && !defined(__clang__)
-#define ASCENDFX_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
+#define EMULATOR_CLONES __attribute__((target_clones("avx512f", "avx2", "default")))
 #else
-#define ASCENDFX_CLONES
+#define EMULATOR_CLONES
 #endif
-#define ASCENDFX_INLINE inline __attribute__((always_inline))
+#define EMULATOR_INLINE inline __attribute__((always_inline))
 
-namespace ascendfx {
+namespace emulator {
 namespace {
 
 constexpr uint32_t kEdge = 16;         // rows and columns of a block of C
@@ -28,45 +28,14 @@ struct Vector16 {
     typedef S Type __attribute__((vector_size(16 * sizeof(S))));
 };
 
-uint32_t CeilDivide(uint32_t value, uint32_t by) { return (value + by - 1) / by; }
-
-ASCENDFX_INLINE float Widen(float value) { return value; }
-
-struct HalfBits {
-    uint16_t bits;
-};
-
-struct Bfloat16Bits {
-    uint16_t bits;
-};
-
-ASCENDFX_INLINE float Widen(Bfloat16Bits value) {
-    uint32_t bits = uint32_t(value.bits) << 16;
-    float result;
-    std::memcpy(&result, &bits, 4);
-    return result;
-}
-
-// Shifting the exponent field and multiplying by 2^112 is exact, for subnormal halves, too.
-ASCENDFX_INLINE float Widen(HalfBits value) {
-    uint32_t magnitude = uint32_t(value.bits & 0x7fff) << 13;
-    float scaled;
-    std::memcpy(&scaled, &magnitude, 4);
-    scaled *= 0x1p112f;
-    uint32_t bits;
-    std::memcpy(&bits, &scaled, 4);
-    bits = magnitude >= 0x0f800000u ? (magnitude | 0x7f800000u) : bits;
-    bits |= uint32_t(value.bits & 0x8000) << 16;
-    float result;
-    std::memcpy(&result, &bits, 4);
-    return result;
-}
-
-ASCENDFX_INLINE int32_t Widen(int8_t value) { return value; }
+EMULATOR_INLINE float Widen(float value) { return value; }
+EMULATOR_INLINE float Widen(half value) { return HalfToFloat(value.bits); }
+EMULATOR_INLINE float Widen(bfloat16_t value) { return BfloatToFloat(value.bits); }
+EMULATOR_INLINE int32_t Widen(int8_t value) { return value; }
 
 // A as rows of `depth` numbers, k rounded up to whole fractals.
 template <typename E, typename S>
-ASCENDFX_INLINE void UnpackLeft(const CubeProduct& p, uint32_t k0, uint32_t depth, S* rows) {
+EMULATOR_INLINE void UnpackLeft(const CubeProduct& p, uint32_t k0, uint32_t depth, S* rows) {
     const E* source = static_cast<const E*>(p.a);
     if (p.m == 1) {
         for (uint32_t i = 0; i < p.k; ++i) rows[i] = Widen(source[i]);
@@ -87,7 +56,7 @@ ASCENDFX_INLINE void UnpackLeft(const CubeProduct& p, uint32_t k0, uint32_t dept
 
 // B as panels of 16 columns: [n/16][depth][16], zero in the columns from n on.
 template <typename E, typename S, uint32_t k0>
-ASCENDFX_INLINE void UnpackRight(const CubeProduct& p, uint32_t depth, S* panels) {
+EMULATOR_INLINE void UnpackRight(const CubeProduct& p, uint32_t depth, S* panels) {
     const E* source = static_cast<const E*>(p.b);
     const uint32_t columns = CeilDivide(p.n, kEdge);
     S wide[kEdge * k0];
@@ -105,14 +74,14 @@ ASCENDFX_INLINE void UnpackRight(const CubeProduct& p, uint32_t depth, S* panels
     }
 }
 
-ASCENDFX_INLINE int32_t Saturate(int64_t value) {
+EMULATOR_INLINE int32_t Saturate(int64_t value) {
     return int32_t(std::min<int64_t>(std::max<int64_t>(value, INT32_MIN), INT32_MAX));
 }
 
 // Rows x 16 numbers of C, all k. Float sums begin with C itself, so that splitting K over several
 // Mmad changes no bit; int32 sums of one Mmad cannot overflow and saturate when added to C.
 template <typename S, uint32_t Rows>
-ASCENDFX_INLINE void MultiplyRows(const S* left, size_t pitch, const S* panel, uint32_t k, S* c) {
+EMULATOR_INLINE void MultiplyRows(const S* left, size_t pitch, const S* panel, uint32_t k, S* c) {
     typedef typename Vector16<S>::Type V;
     V sum[Rows];
     for (uint32_t row = 0; row < Rows; ++row) {
@@ -139,7 +108,7 @@ ASCENDFX_INLINE void MultiplyRows(const S* left, size_t pitch, const S* panel, u
 }
 
 template <typename S>
-ASCENDFX_INLINE void MultiplyTail(uint32_t rows, const S* left, size_t pitch, const S* panel,
+EMULATOR_INLINE void MultiplyTail(uint32_t rows, const S* left, size_t pitch, const S* panel,
                                   uint32_t k, S* c) {
     switch (rows) {
         case 1: return MultiplyRows<S, 1>(left, pitch, panel, k, c);
@@ -155,10 +124,10 @@ ASCENDFX_INLINE void MultiplyTail(uint32_t rows, const S* left, size_t pitch, co
 
 // What a column block of C holds before the products are added.
 template <typename S>
-ASCENDFX_INLINE void StartColumn(const CubeProduct& p, uint32_t column, S* c) {
-    if (p.start == CubeStart::kCurrent) return;
+EMULATOR_INLINE void StartColumn(const CubeProduct& p, uint32_t column, S* c) {
+    if (p.start == CubeStart::CURRENT) return;
     S first[kEdge] = {};
-    if (p.start == CubeStart::kBias) {
+    if (p.start == CubeStart::BIAS) {
         const uint32_t used = std::min(kEdge, p.n - column * kEdge);
         std::memcpy(first, static_cast<const S*>(p.bias) + column * kEdge, used * sizeof(S));
     }
@@ -167,7 +136,7 @@ ASCENDFX_INLINE void StartColumn(const CubeProduct& p, uint32_t column, S* c) {
 
 // Rows from m and columns from n on hold no result; the device leaves something there.
 template <typename S>
-ASCENDFX_INLINE void PadColumn(const CubeProduct& p, uint32_t column, S* c) {
+EMULATOR_INLINE void PadColumn(const CubeProduct& p, uint32_t column, S* c) {
     const uint32_t used = std::min(kEdge, p.n - column * kEdge);
     const uint32_t rows = CeilDivide(p.m, kEdge) * kEdge;
     for (uint32_t row = 0; row < rows; ++row) {
@@ -178,7 +147,7 @@ ASCENDFX_INLINE void PadColumn(const CubeProduct& p, uint32_t column, S* c) {
 }
 
 template <typename S>
-ASCENDFX_INLINE void MultiplyPanels(const CubeProduct& p, uint32_t depth, const S* rows,
+EMULATOR_INLINE void MultiplyPanels(const CubeProduct& p, uint32_t depth, const S* rows,
                                     const S* panels) {
     const uint32_t blocks = CeilDivide(p.m, kEdge);
     for (uint32_t column = 0; column < CeilDivide(p.n, kEdge); ++column) {
@@ -193,7 +162,7 @@ ASCENDFX_INLINE void MultiplyPanels(const CubeProduct& p, uint32_t depth, const 
     }
 }
 
-ASCENDFX_CLONES bool AnyNan(const float* values, size_t count) {
+EMULATOR_CLONES bool AnyNan(const float* values, size_t count) {
     int found = 0;
     for (size_t i = 0; i < count; ++i) found |= values[i] != values[i];
     return found != 0;
@@ -222,28 +191,28 @@ CubeNan FindNan(const CubeProduct& p, uint32_t depth, const float* rows, const f
     return nan;
 }
 
-ASCENDFX_CLONES void UnpackHalf(const CubeProduct& p, uint32_t depth, float* rows, float* panels) {
-    UnpackLeft<HalfBits>(p, 16, depth, rows);
-    UnpackRight<HalfBits, float, 16>(p, depth, panels);
+EMULATOR_CLONES void UnpackHalf(const CubeProduct& p, uint32_t depth, float* rows, float* panels) {
+    UnpackLeft<half>(p, 16, depth, rows);
+    UnpackRight<half, float, 16>(p, depth, panels);
 }
 
-ASCENDFX_CLONES void UnpackBfloat16(const CubeProduct& p, uint32_t depth, float* rows,
+EMULATOR_CLONES void UnpackBfloat16(const CubeProduct& p, uint32_t depth, float* rows,
                                     float* panels) {
-    UnpackLeft<Bfloat16Bits>(p, 16, depth, rows);
-    UnpackRight<Bfloat16Bits, float, 16>(p, depth, panels);
+    UnpackLeft<bfloat16_t>(p, 16, depth, rows);
+    UnpackRight<bfloat16_t, float, 16>(p, depth, panels);
 }
 
-ASCENDFX_CLONES void UnpackFloat(const CubeProduct& p, uint32_t depth, float* rows, float* panels) {
+EMULATOR_CLONES void UnpackFloat(const CubeProduct& p, uint32_t depth, float* rows, float* panels) {
     UnpackLeft<float>(p, 8, depth, rows);
     UnpackRight<float, float, 8>(p, depth, panels);
 }
 
-ASCENDFX_CLONES void MultiplyFloat(const CubeProduct& p, uint32_t depth, const float* rows,
+EMULATOR_CLONES void MultiplyFloat(const CubeProduct& p, uint32_t depth, const float* rows,
                                    const float* panels) {
     MultiplyPanels(p, depth, rows, panels);
 }
 
-ASCENDFX_CLONES void MultiplyInt8(const CubeProduct& p, uint32_t depth, int32_t* rows,
+EMULATOR_CLONES void MultiplyInt8(const CubeProduct& p, uint32_t depth, int32_t* rows,
                                   int32_t* panels) {
     UnpackLeft<int8_t>(p, 32, depth, rows);
     UnpackRight<int8_t, int32_t, 32>(p, depth, panels);
@@ -265,18 +234,18 @@ CubeNan MultiplyFractals(const CubeProduct& p) {
     const uint32_t depth = CeilDivide(p.k, k0) * k0;
     const size_t left = size_t(p.m) * depth;
     const size_t right = size_t(CeilDivide(p.n, kEdge)) * depth * kEdge;
-    if (p.element == CubeElement::kInt8) {
+    if (p.element == Element::I8) {
         MultiplyInt8(p, depth, Scratch<int32_t>(0, left), Scratch<int32_t>(1, right));
         return {};
     }
     float* rows = Scratch<float>(0, left);
     float* panels = Scratch<float>(1, right);
-    if (p.element == CubeElement::kHalf) UnpackHalf(p, depth, rows, panels);
-    if (p.element == CubeElement::kBfloat16) UnpackBfloat16(p, depth, rows, panels);
-    if (p.element == CubeElement::kFloat) UnpackFloat(p, depth, rows, panels);
+    if (p.element == Element::F16) UnpackHalf(p, depth, rows, panels);
+    if (p.element == Element::BF16) UnpackBfloat16(p, depth, rows, panels);
+    if (p.element == Element::F32) UnpackFloat(p, depth, rows, panels);
     const CubeNan nan = FindNan(p, depth, rows, panels);
     if (nan.operand == 0) MultiplyFloat(p, depth, rows, panels);
     return nan;
 }
 
-}  // namespace ascendfx
+}  // namespace emulator

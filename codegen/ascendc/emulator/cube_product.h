@@ -4,18 +4,17 @@
 //   A  Zz  [m/16][k/k0][16][k0]     or a plain vector of k elements when m == 1 (GEMV)
 //   B  Zn  [k/k0][n/16][16 of n][k0]
 //   C  Nz  [n/16][m/16][16][16]     float, or int32 for int8 operands
-#pragma once
+#ifndef ASCENDFX_EMULATOR_CUBE_PRODUCT_H
+#define ASCENDFX_EMULATOR_CUBE_PRODUCT_H
 
-#include <cstdint>
+#include "half.h"
 
-namespace ascendfx {
+namespace emulator {
 
-enum class CubeElement : uint8_t { kHalf, kBfloat16, kFloat, kInt8 };
-
-enum class CubeStart : uint8_t { kZero, kBias, kCurrent };
+enum class CubeStart : uint8_t { ZERO, BIAS, CURRENT };
 
 struct CubeProduct {
-    CubeElement element;
+    Element element;  // of A and B: F16, BF16, F32 or I8
     uint32_t m;
     uint32_t n;
     uint32_t k;
@@ -23,7 +22,7 @@ struct CubeProduct {
     CubeStart start;
     const void* a;
     const void* b;
-    const void* bias;  // n values of C's type; read only with CubeStart::kBias
+    const void* bias;  // n values of C's type; read only with CubeStart::BIAS
     void* c;
     uint32_t padding;  // bit pattern for the rows and columns of C beyond m and n
 };
@@ -40,8 +39,13 @@ struct CubeNan {
 // not depend on the host. int32 sums saturate. Leaves C unwritten when an operand has a NaN.
 CubeNan MultiplyFractals(const CubeProduct& product);
 
-inline uint32_t CubeDepth0(CubeElement element) {
-    return element == CubeElement::kFloat ? 8 : element == CubeElement::kInt8 ? 32 : 16;
+// k0: elements of one operand in 32 bytes.
+constexpr uint32_t CubeDepth0(Element element) {
+    return element == Element::F32 ? 8 : element == Element::I8 ? 32 : 16;
 }
 
-}  // namespace ascendfx
+constexpr uint32_t CeilDivide(uint32_t value, uint32_t by) { return (value + by - 1) / by; }
+
+}  // namespace emulator
+
+#endif
