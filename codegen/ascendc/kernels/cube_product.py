@@ -1,0 +1,143 @@
+"""One matrix product as the cube families see it, and what the copy engines refuse."""
+
+from dataclasses import dataclass
+
+from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.tensor_type import DType
+
+CUBE = 16
+"""Rows and columns of a fractal; also the alignment of k steps."""
+
+MAX_ROW_STRIDE = 65_535
+"""Elements between two rows of an ND to NZ copy (``Nd2NzParams::srcDValue`` is 16 bits wide)."""
+
+_RESULTS = {DType.F32: (DType.F32,), DType.BF16: (DType.F32, DType.BF16)}
+_B_LAYOUTS = ("nk", "kn", "nz")
+
+
+@dataclass(frozen=True, slots=True)
+class CubeProduct:
+    """``y[b] = x[b] · W[b]ᵀ`` for ``batch`` matrices, or one matrix per expert.
+
+    Attributes:
+        rows: Largest number of rows of ``x`` and ``y``.
+        n: Columns of ``y``.
+        k: Terms of a sum.
+        batch: Matrices ``W``.
+        dtype: Element format of ``x`` and ``W``.
+        out_dtype: Element format of ``y``; sums are f32 in any case.
+        b_layout: How one ``W`` is stored: ``nk`` is ``[n, k]`` (torch), ``kn`` is ``[k, n]``,
+            ``nz`` is ``[ceil(k / k0), ceil16(n), k0]`` with k0 elements in 32 bytes, padding 0.
+        a: View of ``x``.
+        b: View of ``W``; its row stride is not used with ``nz``.
+        y: View of the result.
+    """
+
+    rows: int
+    n: int
+    k: int
+    batch: int
+    dtype: DType
+    out_dtype: DType
+    b_layout: str
+    a: MatrixView
+    b: MatrixView
+    y: MatrixView
+
+    @property
+    def k0(self) -> int:
+        """Elements in the 32 bytes of a fractal row."""
+        return 32 // self.dtype.bytes
+
+    @property
+    def b_shape(self) -> tuple[int, int]:
+        """Rows and columns of one ``W`` as stored."""
+        if self.b_layout == "nz":
+            return ceil_to(self.k, self.k0) // self.k0, ceil_to(self.n, CUBE) * self.k0
+        return (self.n, self.k) if self.b_layout == "nk" else (self.k, self.n)
+
+
+def ceil_to(value: int, granule: int) -> int:
+    """Return ``value`` rounded up to a multiple of ``granule``."""
+    return -(-value // granule) * granule
+
+
+def default_b_view(n: int, k: int, dtype: DType, b_layout: str, batch: int) -> MatrixView:
+    """Return the view of a tensor that holds nothing but the ``batch`` matrices ``W``."""
+    k0 = 32 // dtype.bytes
+    rows, columns = {
+        "nk": (n, k),
+        "kn": (k, n),
+        "nz": (ceil_to(k, k0) // k0, ceil_to(n, CUBE) * k0),
+    }[b_layout]
+    return MatrixView(0, columns, rows * columns, batch * rows * columns)
+
+
+def check_product(family: str, product: CubeProduct, *, result_batch: int) -> None:
+    """Refuse what the engines cannot do.
+
+    Args:
+        family: Subject of the message.
+        product: What is asked for.
+        result_batch: Matrices ``x`` and ``y``: ``batch``, or 1 if experts share them.
+
+    Raises:
+        GraphError: An empty axis, a format without an instruction, a layout nobody knows, a row
+            stride beyond 16 bits, a view outside its tensor, or result rows that overlap.
+    """
+    _check_shape(family, product)
+    strided = [("x", product.a.row_stride)]
+    if product.b_layout != "nz":
+        strided.append(("W", product.b.row_stride))
+    for name, stride in strided:
+        if not 1 <= stride <= MAX_ROW_STRIDE:
+            raise GraphError(
+                code="row-stride-range",
+                reason=f"{family}: rows of {name} are {stride:,} elements apart; "
+                f"the copy to L1 takes 1 to {MAX_ROW_STRIDE:,}",
+                hint="store the weight as `nk` or `nz`, or split the inner axis",
+            )
+    y_shape = {"rows": product.rows, "columns": product.n, "batch": result_batch}
+    if product.y.overlaps(**y_shape):
+        raise GraphError(
+            code="result-rows-overlap",
+            reason=f"{family}: rows of {product.n:,} elements overlap in y: row stride "
+            f"{product.y.row_stride:,}, batch stride {product.y.batch_stride:,}",
+        )
+    b_rows, b_columns = product.b_shape
+    _check_inside(family, "x", product.a, (product.rows, product.k, result_batch))
+    _check_inside(family, "W", product.b, (b_rows, b_columns, product.batch))
+    _check_inside(family, "y", product.y, (product.rows, product.n, result_batch))
+
+
+def _check_shape(family: str, product: CubeProduct) -> None:
+    sizes = {"rows": product.rows, "n": product.n, "k": product.k, "batch": product.batch}
+    for name, size in sizes.items():
+        if size < 1:
+            raise GraphError(code="empty-axis", reason=f"{family}: {name} is {size}")
+    results = _RESULTS.get(product.dtype, ())
+    if product.out_dtype not in results:
+        raise GraphError(
+            code="no-cube-format",
+            reason=f"{family}: no instruction multiplies {product.dtype.value} by "
+            f"{product.dtype.value} to {product.out_dtype.value}",
+            hint="supported: f32 to f32, bf16 to f32 or bf16",
+        )
+    if product.b_layout not in _B_LAYOUTS:
+        raise GraphError(
+            code="unknown-layout",
+            reason=f"{family}: no weight layout is called `{product.b_layout}`",
+            hint=f"known layouts: {', '.join(_B_LAYOUTS)}",
+        )
+
+
+def _check_inside(family: str, name: str, view: MatrixView, shape: tuple[int, int, int]) -> None:
+    rows, columns, batch = shape
+    extent = view.extent(rows=rows, columns=columns, batch=batch)
+    if view.elements is not None and extent > view.elements:
+        raise GraphError(
+            code="view-outside-tensor",
+            reason=f"{family}: the view of {name} ends at element {extent:,}, "
+            f"the tensor has {view.elements:,}",
+        )

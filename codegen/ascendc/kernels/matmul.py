@@ -1,0 +1,256 @@
+"""``y[b, r, :] = x[b, r, :] · W[b]ᵀ`` on the cube units; the row count is read on the device."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.kernel import (
+    SIZES_ELEMENTS,
+    DeviceSize,
+    Direction,
+    Kernel,
+    KernelArgument,
+    KernelKind,
+)
+from ascendfx.codegen.ascendc.kernels.cube_product import (
+    CubeProduct,
+    check_product,
+    default_b_view,
+)
+from ascendfx.codegen.ascendc.kernels.cube_tile_code import (
+    TileCode,
+    plan_comment,
+    w_strides,
+    write_tile_code,
+)
+from ascendfx.codegen.ascendc.kernels.cube_tile_plan import (
+    CubeMemory,
+    CubeTile,
+    check_tile,
+    choose_tile,
+    tile_memory,
+)
+from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView, dense
+from ascendfx.codegen.ascendc.target import Target
+from ascendfx.ir.tensor_type import DType
+
+_FAMILY = "matmul"
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulPlan:
+    """How one matrix product is cut.
+
+    Attributes:
+        rows: Rows of ``x``; a `DeviceSize` is read when the kernel starts.
+        product: Shapes, formats, layout and views.
+        tile: Tile sizes.
+        memory: Local bytes of a tile.
+        blocks: Cube cores in use; tile t goes to block t mod blocks, n varies fastest.
+        epilogue: What happens to a sum before it is rounded; nothing yet.
+    """
+
+    rows: DeviceSize | int
+    product: CubeProduct
+    tile: CubeTile
+    memory: CubeMemory
+    blocks: int
+    epilogue: None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutputTile:
+    """One tile of the result and the block that computes it."""
+
+    block: int
+    batch: int
+    row: int
+    rows: int
+    column: int
+    columns: int
+
+
+def plan_matmul(
+    *,
+    rows: DeviceSize | int,
+    n: int,
+    k: int,
+    dtype: DType,
+    target: Target,
+    out_dtype: DType | None = None,
+    batch: int = 1,
+    b_layout: str = "nk",
+    a: MatrixView | None = None,
+    b: MatrixView | None = None,
+    y: MatrixView | None = None,
+    tile: CubeTile | None = None,
+) -> MatmulPlan:
+    """Choose the cut of ``y[b] = x[b] · W[b]ᵀ`` for ``target``.
+
+    Args:
+        rows: Rows of every ``x[b]``; zero is allowed on the device.
+        n: Columns of ``y``.
+        k: Terms of a sum.
+        dtype: Element format of ``x`` and ``W``, f32 or bf16.
+        target: The chip.
+        out_dtype: Element format of ``y``; by default that of ``x``.
+        batch: Independent products.
+        b_layout: ``nk``, ``kn`` or ``nz``, see `CubeProduct`.
+        a: Where ``x`` lies; by default dense ``[batch, rows, k]``.
+        b: Where ``W`` lies; by default dense.
+        y: Where ``y`` lies; by default dense ``[batch, rows, n]``.
+        tile: Tile sizes instead of the modelled best.
+
+    Raises:
+        GraphError: The engines cannot do it, see `check_product` and `check_tile`.
+    """
+    capacity = rows.capacity if isinstance(rows, DeviceSize) else rows
+    product = CubeProduct(
+        rows=capacity,
+        n=n,
+        k=k,
+        batch=batch,
+        dtype=dtype,
+        out_dtype=out_dtype or dtype,
+        b_layout=b_layout,
+        a=a or dense(capacity, k, batch=batch),
+        b=b or default_b_view(n, k, dtype, b_layout, batch),
+        y=y or dense(capacity, n, batch=batch),
+    )
+    check_product(_FAMILY, product, result_batch=batch)
+    chosen = tile or choose_tile(product, target, x_may_stay=True)
+    check_tile(_FAMILY, product, chosen, target)
+    tiles = batch * -(-capacity // chosen.m) * -(-n // chosen.n)
+    memory = tile_memory(product, chosen, target)
+    return MatmulPlan(rows, product, chosen, memory, min(tiles, target.cube_cores))
+
+
+def output_tiles(plan: MatmulPlan, rows: int) -> Iterator[OutputTile]:
+    """Yield the tiles in the order of the emitted walk, for ``rows`` actual rows."""
+    tile, n = plan.tile, plan.product.n
+    n_tiles, m_tiles = -(-n // tile.n), -(-rows // tile.m)
+    for t in range(plan.product.batch * m_tiles * n_tiles):
+        column = t % n_tiles * tile.n
+        row = t // n_tiles % m_tiles * tile.m
+        yield OutputTile(
+            block=t % plan.blocks,
+            batch=t // (n_tiles * m_tiles),
+            row=row,
+            rows=min(tile.m, rows - row),
+            column=column,
+            columns=min(tile.n, n - column),
+        )
+
+
+def emit_matmul(plan: MatmulPlan, name: str) -> Kernel:
+    """Return the kernel; arguments ``x, w, y`` and, with device rows, ``sizes``."""
+    arguments = _arguments(plan)
+    code = TileCode(
+        plan.product,
+        plan.tile,
+        plan.memory,
+        (arguments[0].elements, arguments[1].elements, arguments[2].elements),
+    )
+    out = CppWriter()
+    _write_head(out, plan, name, code)
+    write_tile_code(out, code)
+    out.line()
+    parameters = ", ".join(f"GM_ADDR {argument.name}" for argument in arguments)
+    with out.block(f'extern "C" __global__ __aicore__ void {name}({parameters})'):
+        _write_walk(out, plan)
+    return Kernel(name, _FAMILY, KernelKind.CUBE, plan.blocks, arguments, out.text())
+
+
+def _arguments(plan: MatmulPlan) -> tuple[KernelArgument, ...]:
+    product = plan.product
+    b_rows, b_columns = product.b_shape
+    batch = product.batch
+    x = product.a.size(rows=product.rows, columns=product.k, batch=batch)
+    w = product.b.size(rows=b_rows, columns=b_columns, batch=batch)
+    y = product.y.size(rows=product.rows, columns=product.n, batch=batch)
+    arguments = (
+        KernelArgument("x", product.dtype, Direction.IN, x),
+        KernelArgument("w", product.dtype, Direction.IN, w),
+        KernelArgument("y", product.out_dtype, Direction.OUT, y),
+    )
+    if isinstance(plan.rows, DeviceSize):
+        sizes = KernelArgument("sizes", DType.I32, Direction.IN, SIZES_ELEMENTS)
+        return (*arguments, sizes)
+    return arguments
+
+
+def _write_head(out: CppWriter, plan: MatmulPlan, name: str, code: TileCode) -> None:
+    product = plan.product
+    rows = (
+        f"rows = sizes[{plan.rows.slot}] <= {plan.rows.capacity:,}"
+        if isinstance(plan.rows, DeviceSize)
+        else f"rows {plan.rows:,}"
+    )
+    out.lines(
+        (
+            f"// {name}: y[b, r, :] = x[b, r, :] * W[b]^T, batch {product.batch}, {rows}, "
+            f"n {product.n:,}, k {product.k:,}.",
+            f"// {product.dtype.value} * {product.dtype.value} to {product.out_dtype.value}, "
+            f"sums in f32; W stored as {product.b_layout}.",
+            *plan_comment(code),
+            f"// Split: tile t of [b, m, n] (n fastest) goes to block t % {plan.blocks}.",
+            '#include "kernel_operator.h"',
+            "using namespace AscendC;",
+            "",
+        )
+    )
+
+
+def _write_walk(out: CppWriter, plan: MatmulPlan) -> None:
+    out.line(f"KERNEL_TASK_TYPE_DEFAULT({KernelKind.CUBE.value});")
+    if isinstance(plan.rows, DeviceSize):
+        out.line("GlobalTensor<int32_t> sizesGm;")
+        out.line(f"sizesGm.SetGlobalBuffer((__gm__ int32_t *)sizes, {SIZES_ELEMENTS});")
+        out.line(f"const uint32_t rows = sizesGm.GetValue({plan.rows.slot});")
+    else:
+        out.line(f"const uint32_t rows = {plan.rows};")
+    out.line("const uint32_t nTiles = (N + TILE_N - 1) / TILE_N;")
+    out.line("const uint32_t mTiles = (rows + TILE_M - 1) / TILE_M;")
+    batch = "" if plan.product.batch == 1 else f"{plan.product.batch} * "
+    out.line(f"const uint32_t tiles = {batch}mTiles * nTiles;")
+    out.line("const uint32_t block = GetBlockIdx();")
+    with out.block("if (block >= tiles)"):
+        out.line("return;")
+    out.line("TPipe pipe;")
+    out.line("CubeTile cube;")
+    out.line("cube.Init(pipe, x, w, y);")
+    if plan.tile.x_stays:
+        _write_kept_x(out, plan)
+    with out.block(f"for (uint32_t t = block; t < tiles; t += {plan.blocks})"):
+        _write_one_tile(out, plan)
+    if plan.tile.x_stays:
+        out.line("cube.xL1.FreeTensor(kept);")
+
+
+def _write_kept_x(out: CppWriter, plan: MatmulPlan) -> None:
+    out.line("cube.rows = rows;")
+    out.line(f"cube.CopyX({plan.product.a.offset}, K);")
+    out.line("LocalTensor<In> kept = cube.xL1.DeQue<In>();")
+
+
+def _write_one_tile(out: CppWriter, plan: MatmulPlan) -> None:
+    product = plan.product
+    w_n, _ = w_strides(product)
+    out.line("const uint64_t n = t % nTiles * TILE_N;")
+    out.line("const uint64_t m = t / nTiles % mTiles * TILE_M;")
+    if product.batch > 1:
+        out.line("const uint64_t b = t / nTiles / mTiles;")
+    x = _offset(product.a, product.batch, "m * X_ROW")
+    w = _offset(product.b, product.batch, "n" if w_n == 1 else "n * W_N")
+    y = _offset(product.y, product.batch, "m * Y_ROW + n")
+    out.line("cube.rows = Smaller(TILE_M, rows - m);")
+    out.line("cube.columns = Smaller(TILE_N, N - n);")
+    out.line(f"cube.Run({'kept' if plan.tile.x_stays else x}, {w}, {y});")
+
+
+def _offset(view: MatrixView, batch: int, inside: str) -> str:
+    """Return the C++ offset of one tile: view offset, matrix, place inside the matrix."""
+    terms = [str(view.offset)] if view.offset else []
+    if batch > 1:
+        terms.append(f"b * {view.batch_stride}")
+    return " + ".join((*terms, inside))
