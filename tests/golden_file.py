@@ -12,7 +12,7 @@ class Golden:
         self._update = update
 
     def check(self, name: str, actual: str) -> None:
-        """Assert that ``actual`` is the content of ``name``, or write it with ``--update-golden``."""
+        """Assert that ``name`` holds ``actual``, or write it with ``--update-golden``."""
         path = GOLDEN / name
         if self._update:
             path.parent.mkdir(parents=True, exist_ok=True)
