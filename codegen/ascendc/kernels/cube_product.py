@@ -13,7 +13,6 @@ MAX_ROW_STRIDE = 65_535
 """Elements between two rows of an ND to NZ copy (``Nd2NzParams::srcDValue`` is 16 bits wide)."""
 
 _RESULTS = {DType.F32: (DType.F32,), DType.BF16: (DType.F32, DType.BF16)}
-_B_LAYOUTS = ("nk", "kn", "nz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +52,7 @@ class CubeProduct:
     @property
     def b_shape(self) -> tuple[int, int]:
         """Rows and columns of one ``W`` as stored."""
-        if self.b_layout == "nz":
-            return ceil_to(self.k, self.k0) // self.k0, ceil_to(self.n, CUBE) * self.k0
-        return (self.n, self.k) if self.b_layout == "nk" else (self.k, self.n)
+        return _stored_shape(self.n, self.k, self.k0, self.b_layout)
 
 
 def ceil_to(value: int, granule: int) -> int:
@@ -64,13 +61,12 @@ def ceil_to(value: int, granule: int) -> int:
 
 
 def default_b_view(n: int, k: int, dtype: DType, b_layout: str, batch: int) -> MatrixView:
-    """Return the view of a tensor that holds nothing but the ``batch`` matrices ``W``."""
-    k0 = 32 // dtype.bytes
-    rows, columns = {
-        "nk": (n, k),
-        "kn": (k, n),
-        "nz": (ceil_to(k, k0) // k0, ceil_to(n, CUBE) * k0),
-    }[b_layout]
+    """Return the view of a tensor that holds nothing but the ``batch`` matrices ``W``.
+
+    Raises:
+        GraphError: Nobody knows the layout.
+    """
+    rows, columns = _stored_shape(n, k, 32 // dtype.bytes, b_layout)
     return MatrixView(0, columns, rows * columns, batch * rows * columns)
 
 
@@ -83,8 +79,8 @@ def check_product(family: str, product: CubeProduct, *, result_batch: int) -> No
         result_batch: Matrices ``x`` and ``y``: ``batch``, or 1 if experts share them.
 
     Raises:
-        GraphError: An empty axis, a format without an instruction, a layout nobody knows, a row
-            stride beyond 16 bits, a view outside its tensor, or result rows that overlap.
+        GraphError: An empty axis, a format without an instruction, a row stride beyond 16 bits, a
+            view outside its tensor, or result rows that overlap.
     """
     _check_shape(family, product)
     strided = [("x", product.a.row_stride)]
@@ -124,12 +120,22 @@ def _check_shape(family: str, product: CubeProduct) -> None:
             f"{product.dtype.value} to {product.out_dtype.value}",
             hint="supported: f32 to f32, bf16 to f32 or bf16",
         )
-    if product.b_layout not in _B_LAYOUTS:
-        raise GraphError(
-            code="unknown-layout",
-            reason=f"{family}: no weight layout is called `{product.b_layout}`",
-            hint=f"known layouts: {', '.join(_B_LAYOUTS)}",
-        )
+
+
+def _stored_shape(n: int, k: int, k0: int, b_layout: str) -> tuple[int, int]:
+    match b_layout:
+        case "nk":
+            return n, k
+        case "kn":
+            return k, n
+        case "nz":
+            return ceil_to(k, k0) // k0, ceil_to(n, CUBE) * k0
+        case _:
+            raise GraphError(
+                code="unknown-layout",
+                reason=f"no weight layout is called `{b_layout}`",
+                hint="known layouts: nk, kn, nz",
+            )
 
 
 def _check_inside(family: str, name: str, view: MatrixView, shape: tuple[int, int, int]) -> None:

@@ -1,0 +1,212 @@
+"""Plans of the cube families: they fit every chip and compute every output once."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascendfx.codegen.ascendc.kernel import DeviceSize
+from ascendfx.codegen.ascendc.kernels.cube_tile_plan import CubeTile, tile_memory
+from ascendfx.codegen.ascendc.kernels.grouped_matmul import (
+    GroupedMatmulPlan,
+    grouped_output_tiles,
+    plan_grouped_matmul,
+)
+from ascendfx.codegen.ascendc.kernels.matmul import MatmulPlan, output_tiles, plan_matmul
+from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView, dense
+from ascendfx.codegen.ascendc.target import Target, find_target, target_names
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.tensor_type import DType
+
+ASCEND_910B3 = find_target("ascend910b3")
+
+targets = st.sampled_from([find_target(name) for name in target_names()])
+formats = st.sampled_from(
+    [(DType.F32, DType.F32), (DType.BF16, DType.BF16), (DType.BF16, DType.F32)]
+)
+layouts = st.sampled_from(["nk", "kn", "nz"])
+wide = st.one_of(st.integers(1, 600), st.sampled_from([7_168, 18_432, 65_535]))
+shapes = st.tuples(st.one_of(st.integers(1, 300), st.sampled_from([4_096, 32_768])), wide, wide)
+
+
+def assert_fits(plan: MatmulPlan | GroupedMatmulPlan, target: Target) -> None:
+    memory = plan.memory
+    assert memory == tile_memory(plan.product, plan.tile, target)
+    assert memory.l1 <= target.l1_buffer
+    assert memory.l0a <= target.l0a_buffer
+    assert memory.l0b <= target.l0b_buffer
+    assert memory.l0c <= target.l0c_buffer
+    assert 1 <= plan.blocks <= target.cube_cores
+    assert_instruction_ranges(plan)
+
+
+def assert_instruction_ranges(plan: MatmulPlan | GroupedMatmulPlan) -> None:
+    """Ranges of facts/ascendc.md sections 6 and 7, for every call of the text."""
+    tile, k0 = plan.tile, plan.product.k0
+    assert all(size % 16 == 0 for size in (tile.m, tile.n, tile.l1_k, tile.l0_k))
+    assert max(tile.m, tile.n, tile.l0_k) <= 4_095  # Mmad, nSize of Fixpipe
+    assert tile.l0_k // k0 * max(1, tile.n // 16) <= 255  # repeatTimes of LoadData
+    assert tile.l0_k // k0 <= 255
+    assert tile.l1_k // k0 <= 4_095  # blockCount of DataCopy
+    assert max(tile.m, tile.n) <= 16_384  # dstNzC0Stride
+
+
+@given(targets, formats, layouts, shapes, st.integers(1, 4))
+def test_every_plan_fits_every_target(
+    target: Target,
+    dtypes: tuple[DType, DType],
+    b_layout: str,
+    shape: tuple[int, int, int],
+    batch: int,
+) -> None:
+    (dtype, out_dtype), (rows, n, k) = dtypes, shape
+    plan = plan_matmul(
+        rows=DeviceSize(0, rows), n=n, k=k, dtype=dtype, out_dtype=out_dtype,
+        target=target, batch=batch, b_layout=b_layout,
+    )  # fmt: skip
+    assert_fits(plan, target)
+
+
+@given(targets, formats, layouts, shapes, st.integers(1, 300))
+def test_every_grouped_plan_fits_every_target(
+    target: Target,
+    dtypes: tuple[DType, DType],
+    b_layout: str,
+    shape: tuple[int, int, int],
+    experts: int,
+) -> None:
+    (dtype, out_dtype), (pairs, n, k) = dtypes, shape
+    plan = plan_grouped_matmul(
+        pairs=pairs, experts=experts, n=n, k=k, dtype=dtype, out_dtype=out_dtype,
+        target=target, b_layout=b_layout,
+    )  # fmt: skip
+    assert_fits(plan, target)
+    assert not plan.tile.x_stays
+
+
+@given(st.data(), st.integers(1, 90), st.integers(1, 150), st.integers(1, 3))
+def test_tiles_cover_every_output_once(
+    data: st.DataObject, capacity: int, n: int, batch: int
+) -> None:
+    tile = CubeTile(*(data.draw(st.sampled_from([16, 32, 48])) for _ in range(2)), 16, 16)
+    plan = plan_matmul(
+        rows=DeviceSize(0, capacity), n=n, k=8, dtype=DType.F32,
+        target=ASCEND_910B3, batch=batch, tile=tile,
+    )  # fmt: skip
+    rows = data.draw(st.integers(0, capacity))
+    counts = np.zeros((batch, rows, n), np.int64)
+    for part in output_tiles(plan, rows):
+        assert 0 <= part.block < plan.blocks
+        assert part.rows > 0
+        assert part.columns > 0
+        row, column = slice(part.row, part.row + part.rows), slice(part.column, None)
+        counts[part.batch, row, column][:, : part.columns] += 1
+    assert np.all(counts == 1)
+
+
+@given(st.data(), st.integers(1, 40), st.integers(1, 150))
+def test_grouped_tiles_cover_every_row_of_every_expert_once(
+    data: st.DataObject, experts: int, n: int
+) -> None:
+    sizes = data.draw(st.lists(st.integers(0, 40), min_size=experts, max_size=experts))
+    ends = np.cumsum(sizes)
+    pairs = int(ends[-1])
+    plan = plan_grouped_matmul(
+        pairs=max(pairs, 1), experts=experts, n=n, k=8, dtype=DType.F32,
+        target=ASCEND_910B3, tile=CubeTile(16, 32, 16, 16),
+    )  # fmt: skip
+    expert_of = np.full((pairs, n), -1)
+    loads = np.zeros(plan.blocks, np.int64)
+    for part in grouped_output_tiles(plan, ends.tolist()):
+        row, column = slice(part.row, part.row + part.rows), slice(part.column, None)
+        view = expert_of[row, column][:, : part.columns]
+        assert np.all(view == -1)
+        view[...] = part.batch
+        loads[part.block] += 1
+    assert np.array_equal(expert_of, np.repeat(np.arange(experts), sizes)[:, None] + 0 * expert_of)
+    assert loads.max() - loads.min() <= 1
+
+
+def test_decode_streams_the_weight_and_keeps_x() -> None:
+    plan = plan_matmul(
+        rows=DeviceSize(0, 16), n=7_168, k=2_048, dtype=DType.BF16, target=ASCEND_910B3
+    )
+    assert plan.tile.m == 16
+    assert plan.tile.x_stays
+    assert plan.blocks == ASCEND_910B3.cube_cores
+
+
+def test_a_large_product_gets_the_published_tile() -> None:
+    # facts/ascend910b.md section 3.3: the fastest published GEMM uses 128 x 256 x 64.
+    plan = plan_matmul(rows=8_192, n=8_192, k=8_192, dtype=DType.BF16, target=ASCEND_910B3)
+    assert (plan.tile.m, plan.tile.n, plan.tile.l0_k) == (128, 256, 64)
+
+
+@given(st.integers(1, 6), st.integers(1, 5), st.integers(1, 6), st.data())
+def test_overlap_is_found_for_every_small_view(
+    rows: int, columns: int, batch: int, data: st.DataObject
+) -> None:
+    row_stride, batch_stride = data.draw(st.integers(0, 40)), data.draw(st.integers(0, 40))
+    view = MatrixView(0, row_stride, batch_stride)
+    b, r, c = np.ogrid[:batch, :rows, :columns]
+    used = (b * batch_stride + r * row_stride + c).ravel()
+    shares = len(np.unique(used)) < used.size
+    if shares:
+        assert view.overlaps(rows=rows, columns=columns, batch=batch)
+    assert view.extent(rows=rows, columns=columns, batch=batch) == used.max() + 1
+
+
+def test_heads_inside_a_row_do_not_overlap() -> None:
+    assert not MatrixView(0, 16 * 192, 192).overlaps(rows=4, columns=128, batch=16)
+    assert not dense(4, 128, batch=16).overlaps(rows=4, columns=128, batch=16)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"n": 0}, "matmul: n is 0"),
+        (
+            {"k": 70_000},
+            "matmul: rows of x are 70,000 elements apart; the copy to L1 takes 1 to 65,535",
+        ),
+        (
+            {"n": 129_280, "b_layout": "kn"},
+            "matmul: rows of W are 129,280 elements apart; the copy to L1 takes 1 to 65,535",
+        ),
+        (
+            {"dtype": DType.F32, "out_dtype": DType.BF16},
+            "matmul: no instruction multiplies f32 by f32 to bf16",
+        ),
+        ({"b_layout": "zn"}, "no weight layout is called `zn`"),
+        (
+            {"y": MatrixView(0, 100)},
+            "matmul: rows of 512 elements overlap in y: row stride 100, batch stride 0",
+        ),
+        (
+            {"a": MatrixView(8, 256, 0, 16 * 256)},
+            "matmul: the view of x ends at element 4,104, the tensor has 4,096",
+        ),
+        (
+            {"tile": CubeTile(128, 256, 1_024, 64)},
+            "matmul: tile 128 x 256 with k steps 1024 and 64 needs 1,572,864 bytes of L1, "
+            "ascend910b3 has 524,032",
+        ),
+        (
+            {"tile": CubeTile(16, 24, 64, 64)},
+            "matmul: tile 16 x 24 with k steps 64 and 64: all four must be multiples of 16, "
+            "the second step not above the first",
+        ),
+        (
+            {"batch": 2, "tile": CubeTile(16, 16, 64, 64, x_stays=True)},
+            "matmul: x cannot stay in L1: batch 2, 16 rows, tile of 16 rows",
+        ),
+    ],
+    ids=lambda value: ",".join(value) if isinstance(value, dict) else "",
+)
+def test_what_cannot_be_done_is_refused_with_numbers(
+    changes: dict[str, object], message: str
+) -> None:
+    arguments: dict[str, object] = {"n": 512, "k": 256, "dtype": DType.BF16}
+    with pytest.raises(GraphError) as error:
+        plan_matmul(rows=16, target=ASCEND_910B3, **arguments | changes)  # type: ignore[arg-type]
+    assert error.value.reason == message
