@@ -50,15 +50,24 @@ def bind_size(size: Dim, sizes: Mapping[str, int]) -> int:
         return size
     if isinstance(size, sympy.Symbol):
         return sizes[size.name]
-    return int(substitute_size(size, dict(sizes)))  # type: ignore[arg-type]
+    bound = substitute_size(size, sizes)
+    if not isinstance(bound, int):
+        raise KeyError(", ".join(sorted(names_in(bound) - sizes.keys())))
+    return bound
 
 
 def substitute_size(size: Dim, replacements: Mapping[str, Dim]) -> Dim:
     """Return ``size`` with names replaced; names without replacement stay."""
     if isinstance(size, int):
         return size
-    table = {named_size(name): value for name, value in replacements.items()}
-    return simplify_size(size.subs(table, simultaneous=True))
+    if isinstance(size, sympy.Symbol):
+        return replacements.get(size.name, size)
+    table = {
+        symbol: sympy.sympify(replacements[symbol.name])
+        for symbol in cast("set[sympy.Symbol]", size.free_symbols)
+        if symbol.name in replacements
+    }
+    return simplify_size(size.xreplace(table)) if table else size
 
 
 def parse_size(text: str) -> Dim:

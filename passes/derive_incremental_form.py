@@ -1,0 +1,347 @@
+"""From the plain forward over whole sequences to the step that serves: derived, not recognised."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
+from ascendfx.ir.op import Op
+from ascendfx.ir.ops import (
+    Argmax,
+    Attention,
+    CacheRead,
+    CacheWrite,
+    Call,
+    Cast,
+    GatherRows,
+    Input,
+    Iota,
+    RaggedAttention,
+    Reshape,
+)
+from ascendfx.ir.program import Program
+from ascendfx.ir.size import Dim, named_size, names_in, product
+from ascendfx.ir.tensor_type import DType, TensorType
+from ascendfx.passes.drop_batch_axis import ROWS, DropBatchAxis
+from ascendfx.passes.find_cache_cut import CacheCut, find_cache_cut
+from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.token_dependence import dependent_values, token_inputs
+
+REQUESTS = named_size("requests")
+CONTEXT = named_size("context")
+BLOCKS = named_size("blocks")
+TABLE_BLOCKS = named_size("table_blocks")
+
+_I32_ROWS = TensorType(DType.I32, (ROWS,))
+CONTROLS: dict[str, TensorType] = {
+    "token_ids": _I32_ROWS,
+    "positions": _I32_ROWS,
+    "slots": _I32_ROWS,
+    "row_request": _I32_ROWS,
+    "block_table": TensorType(DType.I32, (REQUESTS, TABLE_BLOCKS)),
+    "logit_rows": TensorType(DType.I32, (REQUESTS,)),
+}
+"""Control inputs of the serving form, in the order of its signature: the ids of the rows, their
+positions, where their cache entries go, whose rows they are, the blocks of each request, and the
+rows whose logits are wanted."""
+_LAYER_CONTROLS = ("positions", "slots", "row_request", "block_table")
+
+
+@dataclass(frozen=True, slots=True)
+class DeriveIncrementalForm(ProgramPass):
+    """Rewrites ``logits(token_ids)`` into a step over rows with a paged cache.
+
+    Every operation but attention is token-wise, so it applies to rows of any requests as it
+    stands. Counting along the token axis becomes the input ``positions``. Each attention reads its
+    key side from a cache that `find_cache_cut` places. What follows the last attention is computed
+    for the rows in ``logit_rows`` only, because token-wise operations commute with choosing rows.
+
+    Fidelity: real. The arithmetic of each row is unchanged; a kernel may sum in another order.
+
+    Attributes:
+        block_tokens: Tokens per cache block.
+    """
+
+    name: ClassVar[str] = "derive-incremental-form"
+    fidelity: ClassVar[Fidelity] = Fidelity.REAL
+
+    block_tokens: int = 128
+
+    def run(self, program: Program) -> PassResult:
+        """Transform the captured and raised program.
+
+        Raises:
+            GraphError: The entry is not ``logits(token_ids)``, an attention is masked by something
+                else than causality, or tokens are mixed outside attention.
+        """
+        _check_signature(program)
+        program = DropBatchAxis().run(program).program
+        sources = token_inputs(program, "token_ids")
+        layers = {
+            graph.name: _Layer(graph, sources[graph.name], self.block_tokens).run()
+            for graph in program.graphs[1:]
+            if any(isinstance(node.op, Attention) for node in graph.nodes)
+        }
+        entry = _Entry(program, layers, sources[program.main.name], self.block_tokens).run()
+        others = tuple(
+            layers[graph.name].graph if graph.name in layers else graph
+            for graph in program.graphs[1:]
+        )
+        cuts = [cut for layer in layers.values() for cut in layer.cuts]
+        statistics = {
+            "caches per layer": max((len(cut.values) for cut in cuts), default=0),
+            "cached elements per token and layer": max((cut.elements for cut in cuts), default=0),
+        }
+        return PassResult(Program((entry, *others), program.recipes), statistics)
+
+
+def _check_signature(program: Program) -> None:
+    kinds = program.main.input_types
+    if list(kinds) != ["token_ids"] or len(program.main.outputs) != 1:
+        raise GraphError(
+            code="not-a-language-model",
+            reason=f"the entry has inputs {list(kinds)} and {len(program.main.outputs)} outputs",
+            hint="serving needs one input `token_ids` [batch, tokens] and one output, the logits",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _IncrementalLayer:
+    graph: Graph
+    cuts: tuple[CacheCut, ...]
+    cache_types: tuple[TensorType, ...]
+
+
+class _Rows:
+    """Rebuilds a graph whose token axis counts rows; shared by layers and entry."""
+
+    def __init__(self, graph: Graph, sources: tuple[Value, ...], block_tokens: int) -> None:
+        self._graph = graph
+        self._sources = sources
+        self._block = block_tokens
+        self._builder = GraphBuilder(graph.name)
+        self._moved: dict[Value, Value] = {}
+        self._controls: dict[str, Value] = {}
+
+    def _copy(self, position: int, node: Node) -> None:
+        results = self._builder.add_multi(
+            self._counted(node.op, position), *(self._moved[v] for v in node.operands)
+        )
+        self._set(position, results)
+
+    def _set(self, position: int, results: tuple[Value, ...]) -> None:
+        self._moved.update((Value(position, i), result) for i, result in enumerate(results))
+
+    def _counted(self, op: Op, position: int) -> Op:
+        if isinstance(op, Iota) and names_in(op.size):
+            raise GraphError(
+                code="token-counting",
+                reason=f"counting over {op.size} elements has no meaning for a single row",
+                location=self._graph.nodes[position].location,
+                hint="only positions along the token axis can be replaced",
+            )
+        return op
+
+    def _positions(self, node: Node) -> Value:
+        positions, kind = self._controls["positions"], node.types[0]
+        return positions if kind == _I32_ROWS else self._builder.add(Cast(kind.dtype), positions)
+
+
+class _Layer(_Rows):
+    def run(self) -> _IncrementalLayer:
+        attentions = [i for i, n in enumerate(self._graph.nodes) if isinstance(n.op, Attention)]
+        cuts = tuple(self._cut(position, attentions) for position in attentions)
+        stored = sorted({value for cut in cuts for value in cut.values})
+        kinds = tuple(self._cache_type(value) for value in stored)
+        self._add_inputs(kinds)
+        caches: dict[Value, Value] = {}
+        for position, node in enumerate(self._graph.nodes):
+            if isinstance(node.op, Input):
+                continue
+            with self._builder.at(node.location):
+                if _counts_positions(node.op):
+                    self._set(position, (self._positions(node),))
+                elif isinstance(node.op, Attention):
+                    cut = cuts[attentions.index(position)]
+                    self._set(position, (self._attend(node, cut, stored, caches),))
+                else:
+                    self._copy(position, node)
+        outputs = [self._moved[v] for v in self._graph.outputs]
+        outputs += [caches[value] for value in stored]
+        return _IncrementalLayer(self._builder.build(*outputs), cuts, kinds)
+
+    def _cut(self, position: int, attentions: list[int]) -> CacheCut:
+        node = self._graph.nodes[position]
+        op = node.op
+        if not isinstance(op, Attention) or not op.causal or op.masked:
+            raise GraphError(
+                code="not-causal",
+                reason="this attention is not causal, so earlier tokens depend on later ones",
+                location=node.location,
+                hint="only models whose mask is exactly causal have an incremental form",
+            )
+        earlier = tuple(Value(i) for i in attentions if i < position)
+        return find_cache_cut(
+            self._graph,
+            [_without_batch(self._graph, v) for v in node.operands[op.parts : 2 * op.parts + 1]],
+            sources=(*self._sources, *earlier),
+            token_axis=ROWS,
+        )
+
+    def _cache_type(self, value: Value) -> TensorType:
+        kind = self._graph.type_of(value)
+        return kind.with_shape((BLOCKS, self._block, *kind.shape[1:]))
+
+    def _add_inputs(self, caches: tuple[TensorType, ...]) -> None:
+        for value in self._graph.inputs:
+            node = self._graph.nodes[value.node]
+            self._moved[value] = self._builder.add(node.op)
+        for name in _LAYER_CONTROLS:
+            self._controls[name] = self._builder.add(Input(name, CONTROLS[name]))
+        for i, kind in enumerate(caches):
+            self._controls[f"cache.{i}"] = self._builder.add(Input(f"cache.{i}", kind))
+
+    def _attend(
+        self, node: Node, cut: CacheCut, stored: list[Value], caches: dict[Value, Value]
+    ) -> Value:
+        op = node.op
+        assert isinstance(op, Attention)  # noqa: S101  # the caller selects attentions
+        read: dict[Value, Value] = {}
+        for value in cut.values:
+            if value not in caches:
+                old = self._controls[f"cache.{stored.index(value)}"]
+                slots = self._controls["slots"]
+                caches[value] = self._builder.add(CacheWrite(), old, slots, self._moved[value])
+            pages = self._builder.add(
+                CacheRead(CONTEXT), caches[value], self._controls["block_table"]
+            )
+            kind = self._builder.type_of(pages)
+            flat = (product(kind.shape[:2]), *kind.shape[2:])
+            read[value] = self._builder.add(Reshape(flat), pages)
+        keys = [
+            self._key_side(_without_batch(self._graph, v), cut, read)
+            for v in node.operands[op.parts : 2 * op.parts + 1]
+        ]
+        queries = [self._moved[_without_batch(self._graph, v)] for v in node.operands[: op.parts]]
+        return self._builder.add(
+            RaggedAttention(op.parts, op.scale),
+            *queries,
+            *keys,
+            self._controls["positions"],
+            self._controls["row_request"],
+        )
+
+    def _key_side(self, value: Value, cut: CacheCut, read: dict[Value, Value]) -> Value:
+        """Recompute ``value`` for all cached tokens and return ``[requests, context, ...]``."""
+        cached: dict[str, Dim] = {"rows": product((REQUESTS, CONTEXT))}
+        known = dict(read)
+        for position in sorted(cut.consumer_nodes):
+            node = self._graph.nodes[position]
+            if Value(position) in known:
+                continue
+            with self._builder.at(node.location):
+                op = node.op.substitute(cached)
+                results = self._builder.add_multi(op, *(known[v] for v in node.operands))
+            known.update((Value(position, i), result) for i, result in enumerate(results))
+        result = known[value]
+        kind = self._builder.type_of(result)
+        return self._builder.add(Reshape((REQUESTS, CONTEXT, *kind.shape[1:])), result)
+
+
+class _Entry(_Rows):
+    def __init__(
+        self,
+        program: Program,
+        layers: dict[str, _IncrementalLayer],
+        sources: tuple[Value, ...],
+        block_tokens: int,
+    ) -> None:
+        super().__init__(program.main, sources, block_tokens)
+        self._layers = layers
+
+    def run(self) -> Graph:
+        calls = [i for i, node in enumerate(self._graph.nodes) if self._is_layer(node)]
+        if not calls:
+            raise GraphError("no-attention", "the program has no layer with an attention")
+        for name, kind in CONTROLS.items():
+            self._controls[name] = self._builder.add(Input(name, kind))
+        self._moved[self._sources[0]] = self._controls["token_ids"]
+        caches = {position: self._cache_inputs(i, position) for i, position in enumerate(calls)}
+        last = calls[-1]
+        tail = dependent_values(self._graph, _results(self._graph, last))
+        new_caches: list[Value] = []
+        chosen: dict[Value, Value] = {}
+        for position, node in enumerate(self._graph.nodes):
+            with self._builder.at(node.location):
+                if isinstance(node.op, Input):
+                    continue
+                if _counts_positions(node.op):
+                    self._set(position, (self._positions(node),))
+                elif position in caches:
+                    new_caches += self._call(position, node, caches[position])
+                elif Value(position) in tail:
+                    self._copy_chosen(position, node, chosen)
+                else:
+                    self._copy(position, node)
+        logits = self._chosen(self._graph.outputs[0], chosen)
+        tokens = self._builder.add(Argmax(), logits)
+        return self._builder.build(tokens, logits, *new_caches)
+
+    def _is_layer(self, node: Node) -> bool:
+        return isinstance(node.op, Call) and node.op.callee in self._layers
+
+    def _cache_inputs(self, layer: int, position: int) -> list[Value]:
+        op = self._graph.nodes[position].op
+        assert isinstance(op, Call)  # noqa: S101  # the caller selects calls
+        return [
+            self._builder.add(Input(f"cache.{layer}.{i}", kind))
+            for i, kind in enumerate(self._layers[op.callee].cache_types)
+        ]
+
+    def _call(self, position: int, node: Node, caches: list[Value]) -> list[Value]:
+        op = node.op
+        assert isinstance(op, Call)  # noqa: S101  # the caller selects calls
+        body = self._layers[op.callee].graph
+        results = self._builder.add_multi(
+            replace(op, types=body.output_types),
+            *(self._moved[v] for v in node.operands),
+            *(self._controls[name] for name in _LAYER_CONTROLS),
+            *caches,
+        )
+        self._set(position, results[: len(node.types)])
+        return list(results[len(node.types) :])
+
+    def _chosen(self, value: Value, chosen: dict[Value, Value]) -> Value:
+        """Return the rows of ``value`` that ``logit_rows`` names."""
+        kind = self._graph.type_of(value)
+        if value not in chosen:
+            if ROWS not in kind.shape:
+                return self._moved[value]
+            if kind.shape[0] != ROWS:
+                raise GraphError("row-axis", f"{kind} does not have the token axis first")
+            chosen[value] = self._builder.add(
+                GatherRows(), self._moved[value], self._controls["logit_rows"]
+            )
+        return chosen[value]
+
+    def _copy_chosen(self, position: int, node: Node, chosen: dict[Value, Value]) -> None:
+        operands = [self._chosen(v, chosen) for v in node.operands]
+        op = self._counted(node.op.substitute({"rows": REQUESTS}), position)
+        results = self._builder.add_multi(op, *operands)
+        chosen.update((Value(position, i), result) for i, result in enumerate(results))
+
+
+def _counts_positions(op: Op) -> bool:
+    return isinstance(op, Iota) and op.size == ROWS and (op.start, op.step) == (0, 1)
+
+
+def _results(graph: Graph, position: int) -> tuple[Value, ...]:
+    return tuple(Value(position, i) for i in range(len(graph.nodes[position].types)))
+
+
+def _without_batch(graph: Graph, value: Value) -> Value:
+    """Return the ``[rows, ...]`` value behind the batch axis that attention operands carry."""
+    node = graph.nodes[value.node]
+    if isinstance(node.op, Reshape) and graph.type_of(value).shape[0] == 1:
+        return node.operands[0]
+    return value
