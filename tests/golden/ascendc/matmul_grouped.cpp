@@ -1,0 +1,185 @@
+// matmul_grouped: y[p, :] = x[p, :] * W[e]^T for rows p of expert e.
+// 256 experts, at most 128 rows, n 4,096, k 7,168.
+// bf16 * bf16 to bf16, sums in f32; W stored as nz.
+// Tile: 16 x 208 outputs, k in steps of 512 (L1) and 64 (L0), double buffered; x and W stream.
+// Local bytes: L1 458,752, L0A 4,096, L0B 53,248, L0C 26,624.
+// Split: the tiles [e, m, n] (n fastest) of all experts are dealt to 20 blocks in turn.
+#include "kernel_operator.h"
+using namespace AscendC;
+
+using In = bfloat16_t;
+using Out = bfloat16_t;
+constexpr uint32_t N = 4096;
+constexpr uint32_t K = 7168;
+constexpr uint32_t K0 = 16;
+constexpr uint32_t TILE_M = 16;
+constexpr uint32_t TILE_N = 208;
+constexpr uint32_t L1_K = 512;
+constexpr uint32_t L0_K = 64;
+// Elements from one row (X_ROW, Y_ROW), column (W_N) or term (W_K) to the next.
+constexpr uint64_t X_ROW = 7168;
+constexpr uint64_t W_N = 16;
+constexpr uint64_t W_K = 4096;
+constexpr uint64_t Y_ROW = 4096;
+
+__aicore__ inline uint32_t Pad16(uint32_t size) {
+    return (size + 15) / 16 * 16;
+}
+
+__aicore__ inline uint32_t Smaller(uint32_t a, uint32_t b) {
+    return a < b ? a : b;
+}
+
+struct CubeTile {
+    TQue<TPosition::A1, 1> xL1;
+    TQue<TPosition::B1, 1> wL1;
+    TQue<TPosition::A2, 1> xL0;
+    TQue<TPosition::B2, 1> wL0;
+    TQue<TPosition::CO1, 1> yL0;
+    GlobalTensor<In> xGm;
+    GlobalTensor<In> wGm;
+    GlobalTensor<Out> yGm;
+    uint32_t rows;  // of this tile
+    uint32_t columns;
+
+    __aicore__ inline void Init(TPipe &pipe, GM_ADDR x, GM_ADDR w, GM_ADDR y) {
+        xGm.SetGlobalBuffer((__gm__ In *)x, 917504);
+        wGm.SetGlobalBuffer((__gm__ In *)w, 7516192768);
+        yGm.SetGlobalBuffer((__gm__ Out *)y, 524288);
+        pipe.InitBuffer(xL1, 2, TILE_M * L1_K * sizeof(In));
+        pipe.InitBuffer(wL1, 2, TILE_N * L1_K * sizeof(In));
+        pipe.InitBuffer(xL0, 2, TILE_M * L0_K * sizeof(In));
+        pipe.InitBuffer(wL0, 2, TILE_N * L0_K * sizeof(In));
+        pipe.InitBuffer(yL0, 2, TILE_M * TILE_N * sizeof(float));
+    }
+
+    // Terms of x to L1. A single row is stored twice: Mmad takes m = 1 for a vector.
+    __aicore__ inline void CopyX(uint64_t from, uint32_t terms) {
+        LocalTensor<In> x = xL1.AllocTensor<In>();
+        Nd2NzParams p;
+        p.ndNum = rows == 1 ? 2 : 1;
+        p.nValue = rows;
+        p.dValue = terms;
+        p.srcNdMatrixStride = 0;
+        p.srcDValue = X_ROW;
+        p.dstNzC0Stride = Pad16(rows);
+        p.dstNzNStride = 1;
+        p.dstNzMatrixStride = K0;
+        DataCopy(x, xGm[from], p);
+        xL1.EnQue(x);
+    }
+
+    // Terms of W to L1.
+    __aicore__ inline void CopyW(uint64_t from, uint32_t terms) {
+        LocalTensor<In> w = wL1.AllocTensor<In>();
+        DataCopyParams p;
+        p.blockCount = (terms + K0 - 1) / K0;
+        p.blockLen = Pad16(columns);
+        p.srcStride = W_K - Pad16(columns);
+        p.dstStride = 0;
+        DataCopy(w, wGm[from], p);
+        wL1.EnQue(w);
+    }
+
+    // Terms from k on of x in L1 to L0A, 16 rows at a time.
+    __aicore__ inline void LoadX(const LocalTensor<In> &x, uint32_t k, uint32_t terms) {
+        LocalTensor<In> a = xL0.AllocTensor<In>();
+        const uint32_t fractals = (terms + K0 - 1) / K0;
+        LoadData2DParams p;
+        p.repeatTimes = fractals;
+        p.srcStride = Pad16(rows) / 16;
+        for (uint32_t row = 0; row < rows; row += 16) {
+            LoadData(a[row * fractals * K0], x[k * Pad16(rows) + row * K0], p);
+        }
+        xL0.EnQue(a);
+    }
+
+    // Terms from k on of W in L1 to L0B.
+    __aicore__ inline void LoadW(const LocalTensor<In> &w, uint32_t k, uint32_t terms) {
+        LocalTensor<In> b = wL0.AllocTensor<In>();
+        LoadData2DParams p;
+        p.repeatTimes = (terms + K0 - 1) / K0 * (Pad16(columns) / 16);
+        p.srcStride = 1;
+        LoadData(b, w[k * Pad16(columns)], p);
+        wL0.EnQue(b);
+    }
+
+    // y += x * W over the terms in L0; small products need the barrier (Mmad page).
+    __aicore__ inline void Multiply(const LocalTensor<float> &y, uint32_t terms, bool first) {
+        LocalTensor<In> a = xL0.DeQue<In>();
+        LocalTensor<In> b = wL0.DeQue<In>();
+        MmadParams p;
+        p.m = rows == 1 ? 2 : rows;
+        p.n = columns;
+        p.k = terms;
+        p.cmatrixInitVal = first;
+        Mmad(y, a, b, p);
+        if ((rows / 16) * (columns / 16) < 10) {
+            PipeBarrier<PIPE_M>();
+        }
+        xL0.FreeTensor(a);
+        wL0.FreeTensor(b);
+    }
+
+    // The sums to y, rounded once.
+    __aicore__ inline void Store(uint64_t to) {
+        LocalTensor<float> y = yL0.DeQue<float>();
+        FixpipeParamsV220 p;
+        p.nSize = columns;
+        p.mSize = rows;
+        p.srcStride = Pad16(rows);
+        p.dstStride = Y_ROW;
+        p.quantPre = QuantMode_t::F322BF16;
+        p.deqScalar = 0;
+        Fixpipe<Out, float, CFG_ROW_MAJOR>(yGm[to], y, p);
+        yL0.FreeTensor(y);
+    }
+
+    // One tile of y; offsets of its first row of x, first column of W, first element.
+    __aicore__ inline void Run(uint64_t xFrom, uint64_t wFrom, uint64_t yTo) {
+        LocalTensor<float> y = yL0.AllocTensor<float>();
+        for (uint32_t k = 0; k < K; k += L1_K) {
+            const uint32_t depth = Smaller(L1_K, K - k);
+            CopyX(xFrom + k, depth);
+            CopyW(wFrom + k * W_K, depth);
+            LocalTensor<In> x = xL1.DeQue<In>();
+            LocalTensor<In> w = wL1.DeQue<In>();
+            for (uint32_t part = 0; part < depth; part += L0_K) {
+                const uint32_t terms = Smaller(L0_K, depth - part);
+                LoadX(x, part, terms);
+                LoadW(w, part, terms);
+                Multiply(y, terms, k + part == 0);
+            }
+            xL1.FreeTensor(x);
+            wL1.FreeTensor(w);
+        }
+        yL0.EnQue(y);
+        Store(yTo);
+    }
+};
+
+extern "C" __global__ __aicore__ void matmul_grouped(GM_ADDR x, GM_ADDR w, GM_ADDR group_ends, GM_ADDR y) {
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
+    GlobalTensor<int32_t> endsGm;
+    endsGm.SetGlobalBuffer((__gm__ int32_t *)group_ends, 256);
+    TPipe pipe;
+    CubeTile cube;
+    cube.Init(pipe, x, w, y);
+    uint64_t n = GetBlockIdx() * TILE_N;  // next column of this block, counted on
+    const uint64_t nEnd = (N + TILE_N - 1) / TILE_N * TILE_N;  // over row tiles
+    uint64_t begin = 0;
+    for (uint64_t e = 0; e < 256; ++e) {
+        const uint64_t end = endsGm.GetValue(e);
+        for (uint64_t m = begin; m < end; m += TILE_M) {
+            for (; n < N; n += 20 * TILE_N) {
+                const uint64_t wFrom = e * 29360128 + n * W_N;
+                const uint64_t yTo = m * Y_ROW + n;
+                cube.rows = Smaller(TILE_M, end - m);
+                cube.columns = Smaller(TILE_N, N - n);
+                cube.Run(m * X_ROW, wFrom, yTo);
+            }
+            n -= nEnd;
+        }
+        begin = end;
+    }
+}

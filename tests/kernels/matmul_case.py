@@ -1,0 +1,158 @@
+"""Operands, launches and the error bound of matrix products."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendfx.codegen.ascendc.kernel import SIZES_ELEMENTS, DeviceSize
+from ascendfx.codegen.ascendc.kernels.grouped_matmul import GroupedMatmulPlan
+from ascendfx.codegen.ascendc.kernels.matmul import MatmulPlan
+from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
+from ascendfx.ir.tensor_type import DType
+from ascendfx.runtime.emulator import BuiltKernel
+
+Array = NDArray[np.generic]
+
+_UNIT_ROUNDOFF = {DType.F32: 2.0**-24, DType.BF16: 2.0**-8}
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """Arguments of a launch and what the result must be, before rounding.
+
+    Attributes:
+        x: The tensor ``x`` lies in.
+        w: The tensor ``W`` lies in.
+        y: The tensor ``y`` lies in, filled with NaN.
+        expected: ``[batch, rows, n]`` in f64.
+        magnitude: The same sums over absolute values.
+    """
+
+    x: Array
+    w: Array
+    y: Array
+    expected: NDArray[np.float64]
+    magnitude: NDArray[np.float64]
+
+
+def random_values(shape: tuple[int, ...], dtype: DType, seed: int) -> Array:
+    """Return values of mixed sign and size, exact in ``dtype``."""
+    random = np.random.default_rng(seed)
+    return (random.standard_normal(shape) * 2.0 ** random.integers(-3, 4, shape)).astype(
+        dtype.numpy
+    )
+
+
+def store(view: MatrixView, matrices: Array, size: int) -> Array:
+    """Return a tensor of NaN that holds ``matrices [b, r, c]`` at ``view``."""
+    tensor = np.full(size, np.nan, matrices.dtype)
+    tensor[indices(view, matrices.shape)] = matrices
+    return tensor
+
+
+def indices(view: MatrixView, shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Return the place of every element ``[b, r, c]``."""
+    b, r, c = np.ogrid[: shape[0], : shape[1], : shape[2]]
+    return view.offset + b * view.batch_stride + r * view.row_stride + c
+
+
+def stored_weights(w: Array, b_layout: str) -> Array:
+    """Return ``w [b, n, k]`` as the layout stores it, ``[b, rows, columns]``."""
+    if b_layout == "nk":
+        return w
+    if b_layout == "kn":
+        return np.ascontiguousarray(w.transpose(0, 2, 1))
+    k0 = 32 // w.dtype.itemsize
+    batch, n, k = w.shape
+    padded = np.zeros((batch, -(-n // 16) * 16, -(-k // k0) * k0), w.dtype)
+    padded[:, :n, :k] = w
+    blocks = padded.reshape(batch, padded.shape[1], -1, k0).transpose(0, 2, 1, 3)
+    return np.ascontiguousarray(blocks).reshape(batch, blocks.shape[1], -1)
+
+
+def make_operands(plan: MatmulPlan, rows: int, seed: int) -> Operands:
+    """Return random operands of ``rows`` actual rows."""
+    product = plan.product
+    x = random_values((product.batch, rows, product.k), product.dtype, seed)
+    w = random_values((product.batch, product.n, product.k), product.dtype, seed + 1)
+    x64, w64 = x.astype(np.float64), w.astype(np.float64)
+    return Operands(
+        x=store(product.a, x, _size(product.a, product.rows, product.k, product.batch)),
+        w=store(
+            product.b,
+            stored_weights(w, product.b_layout),
+            _size(product.b, *product.b_shape, product.batch),
+        ),
+        y=np.full(
+            _size(product.y, product.rows, product.n, product.batch),
+            np.nan,
+            product.out_dtype.numpy,
+        ),
+        expected=np.einsum("brk,bnk->brn", x64, w64),
+        magnitude=np.einsum("brk,bnk->brn", np.abs(x64), np.abs(w64)),
+    )
+
+
+def _size(view: MatrixView, rows: int, columns: int, batch: int) -> int:
+    return view.size(rows=rows, columns=columns, batch=batch)
+
+
+def run_matmul(built: BuiltKernel, plan: MatmulPlan, rows: int, seed: int = 0) -> None:
+    """Launch the kernel on random operands and assert the result."""
+    operands = make_operands(plan, rows, seed)
+    arguments = [operands.x, operands.w, operands.y]
+    if isinstance(plan.rows, DeviceSize):
+        sizes = np.zeros(SIZES_ELEMENTS, np.int32)
+        sizes[plan.rows.slot] = rows
+        arguments.append(sizes)
+    built.launch(arguments)
+    shape = (plan.product.batch, rows, plan.product.n)
+    places = indices(plan.product.y, shape)
+    assert_within_bound(operands, operands.y[places], plan.product.k, plan.product.out_dtype)
+    untouched = np.delete(operands.y, places.ravel())
+    assert np.all(np.isnan(untouched)), "elements outside the view were written"
+
+
+def run_grouped_matmul(
+    built: BuiltKernel, plan: GroupedMatmulPlan, group_sizes: list[int], seed: int = 0
+) -> None:
+    """Launch the kernel on random operands and assert the result."""
+    product = plan.product
+    ends = np.cumsum(group_sizes, dtype=np.int32)
+    rows = int(ends[-1])
+    x = random_values((1, rows, product.k), product.dtype, seed)
+    w = random_values((product.batch, product.n, product.k), product.dtype, seed + 1)
+    x64, w64 = x[0].astype(np.float64), w.astype(np.float64)
+    expert = np.repeat(np.arange(product.batch), group_sizes)
+    operands = Operands(
+        x=store(product.a, x, _size(product.a, product.rows, product.k, 1)),
+        w=store(
+            product.b,
+            stored_weights(w, product.b_layout),
+            _size(product.b, *product.b_shape, product.batch),
+        ),
+        y=np.full(_size(product.y, product.rows, product.n, 1), np.nan, product.out_dtype.numpy),
+        expected=np.einsum("pk,pnk->pn", x64, w64[expert])[None],
+        magnitude=np.einsum("pk,pnk->pn", np.abs(x64), np.abs(w64)[expert])[None],
+    )
+    built.launch([operands.x, operands.w, ends, operands.y])
+    places = indices(product.y, (1, rows, product.n))
+    assert_within_bound(operands, operands.y[places], product.k, product.out_dtype)
+    assert np.all(np.isnan(np.delete(operands.y, places.ravel())))
+
+
+def assert_within_bound(operands: Operands, actual: Array, k: int, out_dtype: DType) -> None:
+    """Assert the a-priori bound of a sum of k rounded products, added in any order.
+
+    ``|error| <= g |x| |w| + u (|y| + g |x| |w|)`` with ``g = (k + 1) u32 / (1 - (k + 1) u32)``
+    and u the unit roundoff of the stored result (0 if it is f32, which is not rounded again).
+    Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1.
+    """
+    u32 = _UNIT_ROUNDOFF[DType.F32]
+    bound = (k + 1) * u32 / (1 - (k + 1) * u32) * operands.magnitude
+    if out_dtype is not DType.F32:
+        bound += _UNIT_ROUNDOFF[out_dtype] * (np.abs(operands.expected) + bound)
+    error = np.abs(actual.astype(np.float64) - operands.expected)
+    worst = np.nanmax(np.where(bound > 0, error / bound, 0), initial=0)
+    assert np.all(error <= bound), f"error up to {worst:.3g} of the bound, or NaN"
