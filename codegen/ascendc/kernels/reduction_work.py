@@ -1,0 +1,22 @@
+"""Work space of the reduction instructions."""
+
+from ascendfx.codegen.ascendc.kernels.vector_kernel import REPEAT_ELEMENTS, round_up
+
+_BLOCK_ELEMENTS = 8
+"""f32 elements of a 32-byte block."""
+
+
+def reduce_max_work_elements(count: int, *, with_index: bool) -> int:
+    """Return the f32 elements of work area ``ReduceMax`` needs for ``count`` elements.
+
+    Every round leaves a value and an index per repeat, in whole 32-byte blocks, until one pair is
+    left. With index the rounds do not share space, because the indices are followed back.
+
+    Source: asc-devkit, ReduceMax, "space of sharedTmpBuffer".
+    """
+    pairs = 2 * -(-count // REPEAT_ELEMENTS)
+    total = round_up(pairs, _BLOCK_ELEMENTS)
+    while with_index and pairs > 2:
+        pairs = 2 * -(-pairs // REPEAT_ELEMENTS)
+        total += round_up(pairs, _BLOCK_ELEMENTS)
+    return total
