@@ -1,0 +1,132 @@
+"""How one weight of a package is computed from the checkpoint and laid out in memory."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendfx.ir.graph import Graph
+from ascendfx.ir.interpret import interpret
+from ascendfx.ir.op import Array
+from ascendfx.ir.ops import Concat, Expand, Param, Reshape, Slice, Transpose
+from ascendfx.ir.tensor_type import DType
+
+_FRACTAL_ROWS = 16
+_FRACTAL_ROW_BYTES = 32
+_MOVES = (Concat, Expand, Reshape, Slice, Transpose)
+"""Operations whose reference moves elements and computes nothing."""
+
+
+class TensorReader(Protocol):
+    """Anything that returns checkpoint tensors by key: a mapping, or a lazy file reader."""
+
+    def __getitem__(self, key: str, /) -> NDArray[Any]:
+        """Return the tensor; read only now, so that one tensor is in memory at a time."""
+        ...
+
+
+@dataclass(frozen=True)
+class WeightSpec:
+    """One constant tensor of a package.
+
+    Attributes:
+        name: Name of the buffer in every plan that uses it; the checkpoint key where the weight
+            is a checkpoint tensor as it stands.
+        recipe: Graph with one output whose parameters are checkpoint keys.
+        dtype: Element format in memory.
+        layout: ``nd``: row-major. ``nz``: each matrix ``[n, k]`` of the last two axes as
+            ``[ceil(k / k0), ceil16(n), k0]`` with k0 elements in 32 bytes, padding 0.
+        shape: Shape before packing.
+    """
+
+    name: str
+    recipe: Graph
+    dtype: DType
+    layout: str
+    shape: tuple[int, ...]
+
+    @property
+    def packed_shape(self) -> tuple[int, ...]:
+        """Shape in memory."""
+        return self.shape if self.layout == "nd" else nz_shape(self.shape, self.dtype)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Checkpoint keys the recipe reads."""
+        ops = [self.recipe.op_of(value) for value in self.recipe.params]
+        return tuple(dict.fromkeys(op.name for op in ops if isinstance(op, Param)))
+
+
+def nz_shape(shape: Sequence[int], dtype: DType) -> tuple[int, ...]:
+    """Return the shape of ``[*b, n, k]`` in fractals: ``[*b, ceil(k / k0), ceil16(n), k0]``."""
+    *batch, n, k = shape
+    k0 = _FRACTAL_ROW_BYTES // dtype.bytes
+    return (*batch, -(-k // k0), -(-n // _FRACTAL_ROWS) * _FRACTAL_ROWS, k0)
+
+
+def pack_nz(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
+    """Return ``[*b, n, k]`` in fractals, padded with zeros.
+
+    Element ``(n, k)`` goes to ``(k // k0, n, k % k0)``.
+    Source: asc-devkit, matrix layouts, "NZ".
+    """
+    *batch, n, k = array.shape
+    *_, columns, rows, k0 = packed_shape = nz_shape(array.shape, dtype)
+    if (rows, columns * k0) == (n, k):
+        padded = array
+    else:
+        padded = np.zeros((*batch, rows, columns * k0), array.dtype)
+        padded[..., :n, :k] = array
+    split = padded.reshape(*batch, rows, columns, k0)
+    return np.ascontiguousarray(np.moveaxis(split, -2, -3)).reshape(packed_shape)
+
+
+def evaluate_weight(spec: WeightSpec, source: TensorReader) -> NDArray[Any]:
+    """Return the weight as it lies in memory.
+
+    A recipe that only moves elements runs on the checkpoint's own format; any other runs in
+    float64 and is rounded once, to nearest even.
+    """
+    arrays = {key: source[key] for key in spec.keys}
+    nodes = spec.recipe.nodes
+    if all(isinstance(node.op, (Param, *_MOVES)) for node in nodes):
+        value = _move(spec.recipe, arrays)
+    else:
+        value = interpret(spec.recipe, arrays)[0]
+    rounded = _round(value, spec.dtype)
+    return np.ascontiguousarray(rounded) if spec.layout == "nd" else pack_nz(rounded, spec.dtype)
+
+
+def _move(recipe: Graph, arrays: dict[str, NDArray[Any]]) -> Array:
+    values: list[Array] = []
+    for node in recipe.nodes:
+        if isinstance(node.op, Param):
+            values.append(arrays[node.op.name])
+        else:
+            values.append(node.op.reference(*(values[v.node] for v in node.operands))[0])
+    return values[recipe.outputs[0].node]
+
+
+def _round(value: Array, dtype: DType) -> NDArray[Any]:
+    if value.dtype == dtype.numpy:
+        return value
+    if dtype is DType.BF16 and value.dtype == np.float64:
+        value = _narrow_to_odd(value)
+    return value.astype(dtype.numpy)
+
+
+def _narrow_to_odd(value: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return f32 neighbours whose rounding to bf16 equals that of ``value``.
+
+    Rounding first to f32 and then to bf16, as `ml_dtypes` does, rounds twice and errs at midpoints.
+    An inexact f32 result with an odd last bit keeps the side of the midpoint.
+    Source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms
+    using rounding to odd", IEEE Transactions on Computers 57(4), 2008, theorem 1.
+    """
+    narrow = value.astype(np.float32)
+    inexact = (narrow != value) & np.isfinite(narrow)
+    outward = inexact & (np.abs(narrow.astype(np.float64)) > np.abs(value))
+    bits = narrow.view(np.uint32) - outward.astype(np.uint32)
+    return (bits | inexact.astype(np.uint32)).view(np.float32)
