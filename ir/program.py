@@ -4,8 +4,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from ascendfx.ir.graph import Graph
+from ascendfx.ir.graph import Graph, GraphBuilder, Value
 from ascendfx.ir.ops.call import Call
+from ascendfx.ir.ops.param import Param
 
 
 @dataclass(frozen=True)
@@ -51,12 +52,49 @@ class Program:
                     called.add(node.op.callee)
                     pending.append(self.by_name[node.op.callee])
         graphs = tuple(graph for graph in self.graphs if graph.name in called)
-        wanted = {
-            (graph.name, graph.nodes[v.node].op.name)  # pyright: ignore[reportAttributeAccessIssue]
-            for graph in graphs
-            for v in graph.params
-        }
-        recipes = {key: recipe for key, recipe in self.recipes.items() if key in wanted}
+        wanted = {(graph.name, name) for graph in graphs for name in param_names(graph)}
+        recipes: dict[tuple[str, str], Graph] = {}
+        unread = list(wanted)
+        while unread:
+            key = unread.pop()
+            if key in self.recipes and key not in recipes:
+                recipes[key] = self.recipes[key]
+                unread += [(key[0], name) for name in param_names(self.recipes[key])]
+        recipes = {key: self.recipes[key] for key in self.recipes if key in recipes}
         if len(graphs) == len(self.graphs) and recipes.keys() == self.recipes.keys():
             return self
         return Program(graphs, recipes)
+
+
+def param_names(graph: Graph) -> tuple[str, ...]:
+    """Return the names of the parameters that a graph or a recipe reads, in order."""
+    return tuple(node.op.name for node in graph.nodes if isinstance(node.op, Param))
+
+
+def expand_recipe(program: Program, graph: str, name: str) -> Graph | None:
+    """Return the recipe of a parameter in terms of parameters without recipes, or None.
+
+    Args:
+        program: Holds the recipes.
+        graph: The function that reads the parameter.
+        name: Formal name of the parameter.
+    """
+    recipe = program.recipes.get((graph, name))
+    if recipe is None:
+        return None
+    builder = GraphBuilder(f"{graph}.{name}")
+    return builder.build(_splice(program, graph, recipe, builder))
+
+
+def _splice(program: Program, graph: str, recipe: Graph, builder: GraphBuilder) -> Value:
+    moved: dict[Value, Value] = {}
+    for position, node in enumerate(recipe.nodes):
+        inner = program.recipes.get((graph, node.op.name)) if isinstance(node.op, Param) else None
+        with builder.at(node.location):
+            if inner is not None:
+                moved[Value(position)] = _splice(program, graph, inner, builder)
+            elif isinstance(node.op, Param):
+                moved[Value(position)] = builder.leaf(node.op)
+            else:
+                moved[Value(position)] = builder.add(node.op, *(moved[v] for v in node.operands))
+    return moved[recipe.outputs[0]]

@@ -1,5 +1,6 @@
 """Sizes of axes: numbers known now, or expressions over names known only at run time."""
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, cast
@@ -20,7 +21,7 @@ def simplify_size(size: Any) -> Dim:  # SymPy values have no common static type
     """Return ``size`` as an ``int`` when it has no free name, else in expanded form."""
     if isinstance(size, int):
         return size
-    expanded = cast("sympy.Expr", sympy.expand(size))
+    expanded = sympy.expand(size)
     return int(expanded) if expanded.is_Integer else expanded
 
 
@@ -87,8 +88,6 @@ class _Reader:
     """Recursive descent over ``+ - * // ( )`` names and integers; never evaluates Python."""
 
     def __init__(self, text: str) -> None:
-        import re  # noqa: PLC0415
-
         self._text = text
         self._tokens = re.findall(r"[A-Za-z_]\w*|\d+|\*\*|//|[-+*(),]", text)
         if "".join(self._tokens) != text.replace(" ", ""):
@@ -126,20 +125,18 @@ class _Reader:
         return value
 
     def _atom(self) -> Any:
-        token = self._take()
-        if token == "-":
+        word = self._take()
+        if word == "-":
             return -self._atom()
-        if token == "(":
+        if word == "(":
             value = self._sum()
             if self._take() != ")":
                 raise ValueError(f"not a size: {self._text}")
             return value
-        if token == "floor":
-            raise ValueError(f"not a size: {self._text}; write a // b")
-        if token.isdecimal():
-            return sympy.Integer(int(token))
-        if token.isidentifier():
-            return named_size(token)
+        if word.isdecimal():
+            return sympy.Integer(int(word))
+        if word.isidentifier():
+            return named_size(word)
         raise ValueError(f"not a size: {self._text}")
 
 

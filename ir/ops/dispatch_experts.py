@@ -15,9 +15,9 @@ from ascendfx.ir.tensor_type import DType, TensorType
 class DispatchExperts(Op):
     """A stable sort of all (token, choice) pairs by expert.
 
-    Pair ``p = row * k + j`` of ``ids [rows, k]`` goes to place ``place[p]``. Results: ``source_row``
-    ``[rows*k]`` i32 (the row of the pair at each place), ``place [rows*k]`` i32, and ``ends``
-    ``[experts]`` i32 (number of pairs of experts 0..e inclusive).
+    Pair ``p = row * k + j`` of ``ids [rows, k]`` goes to place ``place[p]``. Results:
+    ``source_row [rows*k]`` i32 (the row of the pair at each place), ``place [rows*k]`` i32, and
+    ``ends [experts]`` i32 (number of pairs of experts 0..e inclusive).
 
     Attributes:
         experts: Number of experts.

@@ -20,8 +20,8 @@ class RouteTopk(Op):
     (``top2_sum``) or its largest (``max``); outside the ``topk_groups`` best groups ``c`` becomes
     ``masked_value``; the ``k`` largest ``c`` are chosen, ties to the lower index; the weights are
     the *unbiased* ``p`` of the chosen, divided by ``sum + 1e-20`` when ``normalize``, times
-    ``scale``. Source: DeepSeek-V3, arXiv 2412.19437, section 2.1.2 eqs. 12 to 16; DeepSeek-V2, arXiv
-    2405.04434, section 2.2.2.
+    ``scale``. Source: DeepSeek-V3, arXiv 2412.19437, section 2.1.2, eqs. 12 to 16; DeepSeek-V2,
+    arXiv 2405.04434, section 2.2.2.
 
     Operands: ``logits [*b, e]``, with ``biased`` also ``bias [e]``. Results: weights ``[*b, k]`` in
     the format of the logits, experts ``[*b, k]`` i64, descending in ``c``.

@@ -8,7 +8,7 @@ import numpy as np
 
 from ascendfx.ir.interpret import interpret
 from ascendfx.ir.op import Array
-from ascendfx.ir.ops import Call, Param
+from ascendfx.ir.ops import Call
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
 
