@@ -62,6 +62,14 @@ CASES = {
         rows=DeviceSize(0, 18), n=40, k=24, batch=3, dtype=BF16, b_layout="kn", target=TARGET,
         a=MatrixView(8, 3 * 40, 40), y=MatrixView(4, 3 * 48 + 5, 48),
     ),
+    "far-rows": plan_matmul(
+        rows=DeviceSize(0, 18), n=40, k=40, dtype=F32, b_layout="kn", target=TARGET,
+        b=MatrixView(0, 5_000), tile=CubeTile(16, 32, 32, 16),
+    ),
+    "whole-groups": plan_matmul(
+        rows=DeviceSize(0, 18), n=40, k=64, dtype=F32, b_layout="kn", target=TARGET,
+        tile=CubeTile(16, 32, 32, 16),
+    ),
     "planned-f32": plan_matmul(rows=DeviceSize(0, 40), n=300, k=520, dtype=F32, target=TARGET),
     "planned-bf16": plan_matmul(rows=DeviceSize(0, 40), n=300, k=520, dtype=BF16, target=TARGET),
     "large-tile": plan_matmul(

@@ -60,6 +60,16 @@ def ceil_to(value: int, granule: int) -> int:
     return -(-value // granule) * granule
 
 
+def blocks_in_one_copy(product: CubeProduct) -> bool:
+    """Return whether the gap between two k blocks of a packed weight fits its 16 bits."""
+    return ceil_to(product.n, CUBE) - CUBE <= MAX_ROW_STRIDE
+
+
+def groups_in_one_copy(product: CubeProduct) -> bool:
+    """Return whether 16 rows of a ``[k, n]`` weight are near enough for one ND to NZ copy."""
+    return CUBE * product.b.row_stride <= MAX_ROW_STRIDE
+
+
 def default_b_view(n: int, k: int, dtype: DType, b_layout: str, batch: int) -> MatrixView:
     """Return the view of a tensor that holds nothing but the ``batch`` matrices ``W``.
 

@@ -7,16 +7,23 @@ L0B as ``[k / K0, n / 16, 16, K0]`` (Zn), which is the order it has in L1 alread
 the square that ``LoadDataWithTranspose`` turns.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
-from ascendfx.codegen.ascendc.kernels.cube_product import CUBE, CubeProduct, ceil_to
+from ascendfx.codegen.ascendc.kernel import KernelArgument
+from ascendfx.codegen.ascendc.kernels.cube_product import (
+    CUBE,
+    CubeProduct,
+    blocks_in_one_copy,
+    ceil_to,
+    groups_in_one_copy,
+)
 from ascendfx.codegen.ascendc.kernels.cube_tile_plan import CubeMemory, CubeTile
 from ascendfx.ir.tensor_type import DType
 
 _CPP_TYPE = {DType.F32: "float", DType.BF16: "bfloat16_t"}
 _QUANT_MODE = {DType.F32: "NoQuant", DType.BF16: "F322BF16"}
-_MAX_GAP = 65_535  # 32-byte blocks between two blocks of a copy (DataCopyParams is 16 bits wide)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +67,13 @@ def plan_comment(code: TileCode) -> tuple[str, ...]:
         f"// Local bytes: L1 {memory.l1:,}, L0A {memory.l0a:,}, L0B {memory.l0b:,}, "
         f"L0C {memory.l0c:,}.",
     )
+
+
+def kernel_head(name: str, arguments: Sequence[KernelArgument]) -> str:
+    """Return the signature, on two lines if it is long."""
+    parameters = ", ".join(f"GM_ADDR {argument.name}" for argument in arguments)
+    head = f'extern "C" __global__ __aicore__ void {name}('
+    return f"{head}{parameters})" if len(head + parameters) < 96 else f"{head}\n    {parameters})"
 
 
 def write_tile_code(out: CppWriter, code: TileCode) -> None:
@@ -176,6 +190,8 @@ def _write_copy_w(out: CppWriter, product: CubeProduct) -> None:
             case "nk":
                 _write_nd_to_nz(out, "columns", "terms", row="W_N", height="Pad16(columns)")
                 out.line("DataCopy(w, wGm[from], p);")
+            case "kn" if groups_in_one_copy(product):
+                _write_copy_w_groups(out, product)
             case "kn":
                 with out.block("for (uint32_t k = 0; k < terms; k += 16)"):
                     rows = "Smaller(16, terms - k)"
@@ -201,8 +217,29 @@ def _write_nd_to_nz(out: CppWriter, rows: str, columns: str, *, row: str, height
     )
 
 
+def _write_copy_w_groups(out: CppWriter, product: CubeProduct) -> None:
+    """Copy W stored as ``[k, n]`` in groups of 16 rows, all complete ones at once."""
+    out.line("Nd2NzParams p;")
+    _write_fields(
+        out,
+        ndNum="terms / 16",
+        nValue="16",
+        dValue="columns",
+        srcNdMatrixStride="16 * W_K",
+        srcDValue="W_K",
+        dstNzC0Stride="16",
+        dstNzNStride="1",
+        dstNzMatrixStride="16 * Pad16(columns)",
+    )
+    out.line("DataCopy(w, wGm[from], p);")
+    if product.k % CUBE:
+        out.line("const uint32_t k = terms / 16 * 16;")
+        _write_fields(out, ndNum="1", nValue="terms - k")
+        out.line("DataCopy(w[k * Pad16(columns)], wGm[from + k * W_K], p);")
+
+
 def _write_copy_w_packed(out: CppWriter, product: CubeProduct) -> None:
-    if ceil_to(product.n, CUBE) - CUBE > _MAX_GAP:
+    if not blocks_in_one_copy(product):
         with out.block("for (uint32_t k = 0; k < terms; k += K0)"):
             out.line("DataCopy(w[k * Pad16(columns)], wGm[from + k * W_K], Pad16(columns) * K0);")
         return

@@ -10,7 +10,13 @@ samples, not by a device of ours).
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ascendfx.codegen.ascendc.kernels.cube_product import CUBE, CubeProduct, ceil_to
+from ascendfx.codegen.ascendc.kernels.cube_product import (
+    CUBE,
+    CubeProduct,
+    blocks_in_one_copy,
+    ceil_to,
+    groups_in_one_copy,
+)
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
@@ -137,9 +143,9 @@ def modelled_cycles(product: CubeProduct, tile: CubeTile, target: Target) -> int
     steps, parts = -(-product.k // tile.l1_k), -(-product.k // tile.l0_k)
     shared = target.hbm_bytes_per_second / (target.clock_mhz * 1e6) / min(tiles, target.cube_cores)
     rate = min(_GM_TO_L1, shared)
-    streams = 1 if tile.x_stays else 2
+    copies = _w_copies(product, tile) + (0 if tile.x_stays else 1)
     moved = (n if tile.x_stays else m + n) * product.k * size
-    copy = steps * streams * _COPY_CYCLES + moved / rate
+    copy = steps * copies * _COPY_CYCLES + moved / rate
     load = parts * (m // CUBE + 1) * _MTE1_CYCLES
     load += product.k * size * (m / _L1_TO_L0A + n / _L1_TO_L0B)
     mmad = parts * _MMAD_CYCLES + m * n * product.k / (CUBE * CUBE * _CUBE_K[product.dtype])
@@ -151,6 +157,17 @@ def modelled_cycles(product: CubeProduct, tile: CubeTile, target: Target) -> int
     first_x = m * (product.k if tile.x_stays else min(tile.l1_k, product.k)) * size
     first = 2 * _COPY_CYCLES + (first_x + n * min(tile.l1_k, product.k) * size) / rate
     return round(rounds * busy + first)
+
+
+def _w_copies(product: CubeProduct, tile: CubeTile) -> int:
+    """Return the instructions that bring one k step of W to L1."""
+    match product.b_layout:
+        case "kn" if not groups_in_one_copy(product):
+            return tile.l1_k // CUBE
+        case "nz" if not blocks_in_one_copy(product):
+            return tile.l1_k // product.k0
+        case _:
+            return 1
 
 
 def _candidates(product: CubeProduct, target: Target) -> Iterator[CubeTile]:

@@ -12,6 +12,7 @@ from ascendfx.codegen.ascendc.kernels.cube_product import (
 )
 from ascendfx.codegen.ascendc.kernels.cube_tile_code import (
     TileCode,
+    kernel_head,
     plan_comment,
     w_strides,
     write_tile_code,
@@ -135,8 +136,7 @@ def emit_grouped_matmul(plan: GroupedMatmulPlan, name: str) -> Kernel:
     _write_head(out, plan, name, code)
     write_tile_code(out, code)
     out.line()
-    parameters = ", ".join(f"GM_ADDR {argument.name}" for argument in arguments)
-    with out.block(f'extern "C" __global__ __aicore__ void {name}({parameters})'):
+    with out.block(kernel_head(name, arguments)):
         _write_walk(out, plan, ends)
     return Kernel(name, _FAMILY, KernelKind.CUBE, plan.blocks, arguments, out.text())
 
@@ -180,9 +180,8 @@ def _write_head(out: CppWriter, plan: GroupedMatmulPlan, name: str, code: TileCo
         (
             f"// {name}: y[p, :] = x[p, :] * W[e]^T for rows p of expert e.",
             f"// {product.batch} experts, at most {product.rows:,} rows, n {product.n:,}, "
-            f"k {product.k:,}.",
-            f"// {product.dtype.value} * {product.dtype.value} to {product.out_dtype.value}, "
-            f"sums in f32; W stored as {product.b_layout}.",
+            f"k {product.k:,}; {product.dtype.value} to {product.out_dtype.value}.",
+            f"// Sums in f32; W stored as {product.b_layout}.",
             *plan_comment(code),
             f"// Split: the tiles [e, m, n] (n fastest) of all experts are dealt to {plan.blocks} "
             "blocks in turn.",

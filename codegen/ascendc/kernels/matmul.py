@@ -19,6 +19,7 @@ from ascendfx.codegen.ascendc.kernels.cube_product import (
 )
 from ascendfx.codegen.ascendc.kernels.cube_tile_code import (
     TileCode,
+    kernel_head,
     plan_comment,
     w_strides,
     write_tile_code,
@@ -155,8 +156,7 @@ def emit_matmul(plan: MatmulPlan, name: str) -> Kernel:
     _write_head(out, plan, name, code)
     write_tile_code(out, code)
     out.line()
-    parameters = ", ".join(f"GM_ADDR {argument.name}" for argument in arguments)
-    with out.block(f'extern "C" __global__ __aicore__ void {name}({parameters})'):
+    with out.block(kernel_head(name, arguments)):
         _write_walk(out, plan)
     return Kernel(name, _FAMILY, KernelKind.CUBE, plan.blocks, arguments, out.text())
 
@@ -188,10 +188,10 @@ def _write_head(out: CppWriter, plan: MatmulPlan, name: str, code: TileCode) -> 
     )
     out.lines(
         (
-            f"// {name}: y[b, r, :] = x[b, r, :] * W[b]^T, batch {product.batch}, {rows}, "
-            f"n {product.n:,}, k {product.k:,}.",
-            f"// {product.dtype.value} * {product.dtype.value} to {product.out_dtype.value}, "
-            f"sums in f32; W stored as {product.b_layout}.",
+            f"// {name}: y[b, r, :] = x[b, r, :] * W[b]^T.",
+            f"// Batch {product.batch}, {rows}, n {product.n:,}, k {product.k:,}; "
+            f"{product.dtype.value} to {product.out_dtype.value}.",
+            f"// Sums in f32; W stored as {product.b_layout}.",
             *plan_comment(code),
             f"// Split: tile t of [b, m, n] (n fastest) goes to block t % {plan.blocks}.",
             '#include "kernel_operator.h"',

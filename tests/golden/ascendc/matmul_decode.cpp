@@ -1,5 +1,6 @@
-// matmul_decode: y[b, r, :] = x[b, r, :] * W[b]^T, batch 1, rows = sizes[0] <= 16, n 7,168, k 2,048.
-// bf16 * bf16 to bf16, sums in f32; W stored as nk.
+// matmul_decode: y[b, r, :] = x[b, r, :] * W[b]^T.
+// Batch 1, rows = sizes[0] <= 16, n 7,168, k 2,048; bf16 to bf16.
+// Sums in f32; W stored as nk.
 // Tile: 16 x 128 outputs, k in steps of 512 (L1) and 128 (L0), double buffered; x stays in L1.
 // Local bytes: L1 327,680, L0A 8,192, L0B 65,536, L0C 16,384.
 // Split: tile t of [b, m, n] (n fastest) goes to block t % 20.
@@ -158,7 +159,8 @@ struct CubeTile {
     }
 };
 
-extern "C" __global__ __aicore__ void matmul_decode(GM_ADDR x, GM_ADDR w, GM_ADDR y, GM_ADDR sizes) {
+extern "C" __global__ __aicore__ void matmul_decode(
+    GM_ADDR x, GM_ADDR w, GM_ADDR y, GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
     GlobalTensor<int32_t> sizesGm;
     sizesGm.SetGlobalBuffer((__gm__ int32_t *)sizes, 8);

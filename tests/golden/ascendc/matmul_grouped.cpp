@@ -1,6 +1,6 @@
 // matmul_grouped: y[p, :] = x[p, :] * W[e]^T for rows p of expert e.
-// 256 experts, at most 128 rows, n 4,096, k 7,168.
-// bf16 * bf16 to bf16, sums in f32; W stored as nz.
+// 256 experts, at most 128 rows, n 4,096, k 7,168; bf16 to bf16.
+// Sums in f32; W stored as nz.
 // Tile: 16 x 208 outputs, k in steps of 512 (L1) and 64 (L0), double buffered; x and W stream.
 // Local bytes: L1 458,752, L0A 4,096, L0B 53,248, L0C 26,624.
 // Split: the tiles [e, m, n] (n fastest) of all experts are dealt to 20 blocks in turn.
@@ -158,7 +158,8 @@ struct CubeTile {
     }
 };
 
-extern "C" __global__ __aicore__ void matmul_grouped(GM_ADDR x, GM_ADDR w, GM_ADDR group_ends, GM_ADDR y) {
+extern "C" __global__ __aicore__ void matmul_grouped(
+    GM_ADDR x, GM_ADDR w, GM_ADDR group_ends, GM_ADDR y) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
     GlobalTensor<int32_t> endsGm;
     endsGm.SetGlobalBuffer((__gm__ int32_t *)group_ends, 256);

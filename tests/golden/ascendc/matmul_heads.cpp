@@ -1,5 +1,6 @@
-// matmul_heads: y[b, r, :] = x[b, r, :] * W[b]^T, batch 16, rows = sizes[0] <= 16, n 512, k 128.
-// f32 * f32 to f32, sums in f32; W stored as kn.
+// matmul_heads: y[b, r, :] = x[b, r, :] * W[b]^T.
+// Batch 16, rows = sizes[0] <= 16, n 512, k 128; f32 to f32.
+// Sums in f32; W stored as kn.
 // Tile: 16 x 112 outputs, k in steps of 128 (L1) and 64 (L0), double buffered; x and W stream.
 // Local bytes: L1 131,072, L0A 8,192, L0B 57,344, L0C 14,336.
 // Split: tile t of [b, m, n] (n fastest) goes to block t % 20.
@@ -71,18 +72,16 @@ struct CubeTile {
     // Terms of W to L1.
     __aicore__ inline void CopyW(uint64_t from, uint32_t terms) {
         LocalTensor<In> w = wL1.AllocTensor<In>();
-        for (uint32_t k = 0; k < terms; k += 16) {
-            Nd2NzParams p;
-            p.ndNum = 1;
-            p.nValue = Smaller(16, terms - k);
-            p.dValue = columns;
-            p.srcNdMatrixStride = 0;
-            p.srcDValue = W_K;
-            p.dstNzC0Stride = 16;
-            p.dstNzNStride = 1;
-            p.dstNzMatrixStride = 0;
-            DataCopy(w[k * Pad16(columns)], wGm[from + k * W_K], p);
-        }
+        Nd2NzParams p;
+        p.ndNum = terms / 16;
+        p.nValue = 16;
+        p.dValue = columns;
+        p.srcNdMatrixStride = 16 * W_K;
+        p.srcDValue = W_K;
+        p.dstNzC0Stride = 16;
+        p.dstNzNStride = 1;
+        p.dstNzMatrixStride = 16 * Pad16(columns);
+        DataCopy(w, wGm[from], p);
         wL1.EnQue(w);
     }
 
@@ -166,7 +165,8 @@ struct CubeTile {
     }
 };
 
-extern "C" __global__ __aicore__ void matmul_heads(GM_ADDR x, GM_ADDR w, GM_ADDR y, GM_ADDR sizes) {
+extern "C" __global__ __aicore__ void matmul_heads(
+    GM_ADDR x, GM_ADDR w, GM_ADDR y, GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
     GlobalTensor<int32_t> sizesGm;
     sizesGm.SetGlobalBuffer((__gm__ int32_t *)sizes, 8);

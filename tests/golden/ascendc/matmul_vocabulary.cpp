@@ -1,7 +1,8 @@
-// matmul_vocabulary: y[b, r, :] = x[b, r, :] * W[b]^T, batch 1, rows = sizes[1] <= 16, n 129,280, k 7,168.
-// bf16 * bf16 to f32, sums in f32; W stored as nz.
-// Tile: 16 x 64 outputs, k in steps of 1024 (L1) and 256 (L0), double buffered; x stays in L1.
-// Local bytes: L1 491,520, L0A 16,384, L0B 65,536, L0C 8,192.
+// matmul_vocabulary: y[b, r, :] = x[b, r, :] * W[b]^T.
+// Batch 1, rows = sizes[1] <= 16, n 129,280, k 7,168; bf16 to f32.
+// Sums in f32; W stored as nz.
+// Tile: 16 x 256 outputs, k in steps of 64 (L1) and 64 (L0), double buffered; x stays in L1.
+// Local bytes: L1 294,912, L0A 4,096, L0B 65,536, L0C 32,768.
 // Split: tile t of [b, m, n] (n fastest) goes to block t % 20.
 #include "kernel_operator.h"
 using namespace AscendC;
@@ -12,9 +13,9 @@ constexpr uint32_t N = 129280;
 constexpr uint32_t K = 7168;
 constexpr uint32_t K0 = 16;
 constexpr uint32_t TILE_M = 16;
-constexpr uint32_t TILE_N = 64;
-constexpr uint32_t L1_K = 1024;
-constexpr uint32_t L0_K = 256;
+constexpr uint32_t TILE_N = 256;
+constexpr uint32_t L1_K = 64;
+constexpr uint32_t L0_K = 64;
 // Elements from one row (X_ROW, Y_ROW), column (W_N) or term (W_K) to the next.
 constexpr uint64_t X_ROW = 7168;
 constexpr uint64_t W_N = 16;
@@ -151,7 +152,8 @@ struct CubeTile {
     }
 };
 
-extern "C" __global__ __aicore__ void matmul_vocabulary(GM_ADDR x, GM_ADDR w, GM_ADDR y, GM_ADDR sizes) {
+extern "C" __global__ __aicore__ void matmul_vocabulary(
+    GM_ADDR x, GM_ADDR w, GM_ADDR y, GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
     GlobalTensor<int32_t> sizesGm;
     sizesGm.SetGlobalBuffer((__gm__ int32_t *)sizes, 8);
