@@ -1,0 +1,1 @@
+"""Generation: requests in, tokens out; scheduling of prefill chunks and decode batches."""

@@ -1,0 +1,193 @@
+"""The engine: batched greedy generation over any executor."""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.engine.block_pool import BlockPool
+from ascendfx.runtime.engine.request import ActiveRequest, Generation
+from ascendfx.runtime.engine.serving_config import ServingConfig
+from ascendfx.runtime.engine.step_builder import build_step
+from ascendfx.runtime.engine.text_codec import TextCodec
+from ascendfx.runtime.executor.step import Executor
+
+Prompt = str | Sequence[int]
+"""Text, or token ids."""
+TokenProgress = Callable[[int, int], None]
+"""``progress(tokens so far, largest possible number)``."""
+
+
+class Engine:
+    """Serves requests with one compiled model.
+
+    Attributes:
+        config: Limits and token ids of the model.
+        executor: Runs the steps.
+    """
+
+    def __init__(
+        self, config: ServingConfig, executor: Executor, codec: TextCodec | None = None
+    ) -> None:
+        self.config = config
+        self.executor = executor
+        self._codec = codec
+        self._pool = BlockPool(executor.capacities("decode").blocks)
+
+    def generate(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        max_new_tokens: int = 64,
+        stop_at_eos: bool = True,
+        progress: TokenProgress | None = None,
+    ) -> list[Generation]:
+        """Return one greedy continuation per prompt, in order.
+
+        More prompts than the plan's batch wait until a place is free. A request's tokens do not
+        depend on its batch mates.
+
+        Args:
+            prompts: Texts or token ids, none of them empty.
+            max_new_tokens: Limit per request, at least 1.
+            stop_at_eos: End a request at an end token of the model.
+            progress: Called after each step.
+
+        Raises:
+            GraphError: A prompt is empty, has ids outside the vocabulary, or does not fit into the
+                plan's context together with ``max_new_tokens``; or text was given and the package
+                has no tokenizer.
+        """
+        if max_new_tokens < 1:
+            raise GraphError(
+                "bad-limit", f"max_new_tokens must be at least 1, got {max_new_tokens}"
+            )
+        if isinstance(prompts, str):
+            raise GraphError(
+                "bad-prompt", "prompts is one string", hint="pass a list: generate([prompt])"
+            )
+        requests = [
+            ActiveRequest(i, self._encode(i, prompt, max_new_tokens), max_new_tokens)
+            for i, prompt in enumerate(prompts)
+        ]
+        self._run(requests, stop_at_eos=stop_at_eos, progress=progress)
+        return [self._finished(request) for request in requests]
+
+    def _encode(self, index: int, prompt: Prompt, new_tokens: int) -> tuple[int, ...]:
+        if isinstance(prompt, str):
+            if self._codec is None:
+                raise GraphError(
+                    "no-tokenizer", "the model came without a tokenizer", hint="pass token ids"
+                )
+            ids = tuple(self._codec.encode(prompt))
+        else:
+            ids = tuple(int(each) for each in prompt)
+        if not ids:
+            raise GraphError("empty-prompt", f"prompt {index} has no tokens")
+        wrong = next((each for each in ids if not 0 <= each < self.config.vocabulary), None)
+        if wrong is not None:
+            raise GraphError(
+                code="token-range",
+                reason=f"prompt {index} holds token id {wrong}, "
+                f"the vocabulary has ids 0..{self.config.vocabulary - 1}",
+            )
+        context = self.executor.capacities("decode").context
+        if len(ids) + new_tokens > context:
+            raise GraphError(
+                code="context-limit",
+                reason=f"prompt {index} has {len(ids)} tokens, with {new_tokens} new ones "
+                f"{len(ids) + new_tokens}; the plan serves {context}",
+                hint="compile with a larger `max_context`, or ask for fewer tokens",
+            )
+        return ids
+
+    def _run(
+        self,
+        requests: Sequence[ActiveRequest],
+        *,
+        stop_at_eos: bool,
+        progress: TokenProgress | None,
+    ) -> None:
+        waiting = deque(requests)
+        running: list[ActiveRequest] = []
+        batch = self.executor.capacities("decode").requests
+        total = sum(request.limit for request in requests)
+        stops = self.config.end_tokens if stop_at_eos else frozenset[int]()
+        try:
+            while waiting or running:
+                while waiting and len(running) < batch and self._fits(waiting[0]):
+                    running.append(self._admit(waiting.popleft(), stops))
+                    running = self._drop_finished(running)
+                if running:
+                    self._decode(running, stops)
+                    running = self._drop_finished(running)
+                if progress:
+                    done = sum(
+                        request.limit if request.finish_reason else len(request.generated)
+                        for request in requests
+                    )
+                    progress(done, total)
+        finally:
+            for request in running:
+                self._release(request)
+
+    def _fits(self, request: ActiveRequest) -> bool:
+        return self._blocks_for(request) <= self._pool.free
+
+    def _blocks_for(self, request: ActiveRequest) -> int:
+        # The last new token is never read again, so it needs no cache entry.
+        return -(-(len(request.prompt) + request.limit - 1) // self.config.block_tokens)
+
+    def _admit(self, request: ActiveRequest, stops: frozenset[int]) -> ActiveRequest:
+        """Reserve the blocks and prefill the prompt in chunks; the last one gives a token."""
+        request.blocks = self._pool.take(self._blocks_for(request))
+        chunk = self.executor.capacities("prefill").rows
+        while request.cached < len(request.prompt):
+            count = min(chunk, len(request.prompt) - request.cached)
+            tokens = self._step("prefill", [request], [count])
+        self._append(request, int(tokens[0]), stops)  # pyright: ignore[reportPossiblyUnbound]
+        return request
+
+    def _decode(self, running: Sequence[ActiveRequest], stops: frozenset[int]) -> None:
+        tokens = self._step("decode", running, [1] * len(running))
+        for request, token in zip(running, tokens, strict=True):
+            self._append(request, int(token), stops)
+
+    def _step(
+        self, plan: str, requests: Sequence[ActiveRequest], counts: Sequence[int]
+    ) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
+        inputs = build_step(
+            requests,
+            counts,
+            block_tokens=self.config.block_tokens,
+            table_blocks=self.executor.capacities(plan).table_blocks,
+        )
+        outputs = self.executor.run(plan, inputs)
+        for request, count in zip(requests, counts, strict=True):
+            request.cached += count
+        return outputs.next_tokens
+
+    @staticmethod
+    def _append(request: ActiveRequest, token: int, stops: frozenset[int]) -> None:
+        if token in stops:
+            request.finish_reason = "stop"
+            return
+        request.generated.append(token)
+        if len(request.generated) == request.limit:
+            request.finish_reason = "length"
+
+    def _drop_finished(self, running: Sequence[ActiveRequest]) -> list[ActiveRequest]:
+        for request in running:
+            if request.finish_reason:
+                self._release(request)
+        return [request for request in running if not request.finish_reason]
+
+    def _release(self, request: ActiveRequest) -> None:
+        self._pool.give_back(request.blocks)
+        request.blocks = []
+
+    def _finished(self, request: ActiveRequest) -> Generation:
+        ids = tuple(request.generated)
+        text = self._codec.decode(ids) if self._codec else ""
+        return Generation(request.prompt, ids, text, request.finish_reason)

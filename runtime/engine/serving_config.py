@@ -1,0 +1,18 @@
+"""What the engine must know about a model beside its plans."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class ServingConfig:
+    """Token ids and cache geometry.
+
+    Attributes:
+        vocabulary: Number of token ids.
+        end_tokens: Ids that end a request.
+        block_tokens: Tokens per cache block.
+    """
+
+    vocabulary: int
+    end_tokens: frozenset[int]
+    block_tokens: int = 128

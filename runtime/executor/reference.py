@@ -1,0 +1,73 @@
+"""Run serving programs on the reference interpreter, in float64, for debugging."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendfx.codegen.ascendc.launch_plan import Capacities
+from ascendfx.codegen.ascendc.weight_spec import TensorReader
+from ascendfx.ir.interpret import interpret
+from ascendfx.ir.program import Program
+from ascendfx.ir.size import bind_size
+from ascendfx.runtime.executor.step import StepInputs, StepOutputs
+
+
+class ReferenceExecutor:
+    """Meaning of the serving form without kernels: slow, exact, no rounding to the model's format.
+
+    Attributes:
+        programs: Serving program of each plan; all plans share one set of caches.
+    """
+
+    def __init__(
+        self,
+        programs: Mapping[str, Program],
+        capacities: Mapping[str, Capacities],
+        weights: TensorReader,
+    ) -> None:
+        self.programs = programs
+        self._capacities = capacities
+        self._weights = weights
+        first = next(iter(programs.values()))
+        blocks = {"blocks": next(iter(capacities.values())).blocks}
+        self._caches: dict[str, NDArray[Any]] = {
+            name: np.zeros([bind_size(d, blocks) for d in kind.shape])
+            for name, kind in first.main.input_types.items()
+            if name.startswith("cache.")
+        }
+
+    def capacities(self, plan: str) -> Capacities:
+        """Return the sizes the plan was made for."""
+        return self._capacities[plan]
+
+    def run(self, plan: str, inputs: StepInputs) -> StepOutputs:
+        """Interpret one step."""
+        outputs = interpret(
+            self.programs[plan],
+            _Joined(self._weights, {**self._caches, **inputs.controls()}),
+            sizes={"context": inputs.context},
+        )
+        self._caches = dict(zip(self._caches, outputs[2:], strict=True))
+        return StepOutputs(outputs[0].astype(np.int32), outputs[1])
+
+
+class _Joined(Mapping[str, Any]):
+    """Step tensors before checkpoint tensors, read when asked for."""
+
+    def __init__(self, weights: TensorReader, step: Mapping[str, Any]) -> None:
+        self._weights = weights
+        self._step = step
+
+    def __getitem__(self, key: str) -> Any:
+        return self._step[key] if key in self._step else self._weights[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._step or key in self._weights  # type: ignore[operator]
+
+    def __iter__(self) -> Any:
+        return iter(self._step)
+
+    def __len__(self) -> int:
+        return len(self._step)

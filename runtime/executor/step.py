@@ -1,0 +1,80 @@
+"""One step as every executor sees it: control tensors in, tokens and logits out."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendfx.codegen.ascendc.launch_plan import Capacities
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class StepInputs:
+    """Control tensors of one step, sized to what the step really holds.
+
+    Attributes:
+        token_ids: ``[rows]``.
+        positions: ``[rows]``, counted from 0 in each request.
+        slots: ``[rows]``, block times block length plus offset.
+        row_request: ``[rows]``, index into ``block_table``.
+        block_table: ``[requests, table_blocks]``; entries behind the last block of a request are 0.
+        logit_rows: ``[requests]``, the row whose logits are wanted.
+        context: The longest request of the step in tokens, those of the step included.
+    """
+
+    token_ids: Ints
+    positions: Ints
+    slots: Ints
+    row_request: Ints
+    block_table: Ints
+    logit_rows: Ints
+    context: int
+
+    @property
+    def rows(self) -> int:
+        """Token rows of the step."""
+        return self.token_ids.size
+
+    @property
+    def requests(self) -> int:
+        """Requests of the step."""
+        return self.block_table.shape[0]
+
+    def controls(self) -> dict[str, Ints]:
+        """Return the control tensors by the names of the serving form's inputs."""
+        return {
+            "token_ids": self.token_ids,
+            "positions": self.positions,
+            "slots": self.slots,
+            "row_request": self.row_request,
+            "block_table": self.block_table,
+            "logit_rows": self.logit_rows,
+        }
+
+
+@dataclass(frozen=True)
+class StepOutputs:
+    """What a step returns.
+
+    Attributes:
+        next_tokens: ``[requests]``, the most likely token after each ``logit_rows`` row.
+        logits: ``[requests, vocabulary]`` in the plan's element format.
+    """
+
+    next_tokens: Ints
+    logits: NDArray[Any]
+
+
+class Executor(Protocol):
+    """Runs steps and keeps the caches between them."""
+
+    def capacities(self, plan: str) -> Capacities:
+        """Return the largest sizes the plan ``decode`` or ``prefill`` serves."""
+        ...
+
+    def run(self, plan: str, inputs: StepInputs) -> StepOutputs:
+        """Run one step of a plan."""
+        ...
