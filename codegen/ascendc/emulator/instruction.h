@@ -146,6 +146,7 @@ enum class InPipe : uint8_t {
 struct Options {
     InPipe inPipe = InPipe::PIPELINED;  // V on a vector core is ORDERED whatever is given
     bool atomic = false;                // writes to GM are atomic updates: unordered among themselves
+    bool carriesPoison = false;         // moves whole fractals: reading unwritten bytes is no fault
 };
 
 using Ranges = std::initializer_list<Range>;
@@ -163,6 +164,11 @@ void IssueLists(const char* name, pipe_t pipe, Site site, RangeList reads, Range
 
 // First byte of a tensor in the memory of the running core. Only after Issue.
 std::byte* LocalBytes(const LocalOperand& tensor);
+
+// Whether any byte of a local memory was never written, and making bytes so again: for copies with
+// `carriesPoison`, which pass the state of what they read on, after Issue.
+bool IsPoisoned(Space space, uint64_t address, uint64_t bytes);
+void SetPoison(Space space, uint64_t address, uint64_t bytes);
 
 // Ends the launch with EmulatorError(kernel, block, core, pipe, line, address, text). `kind` is a
 // kebab-case word: capacity alignment bounds queue event flag leak poison race deadlock arguments.

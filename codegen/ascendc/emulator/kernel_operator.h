@@ -2,10 +2,13 @@
 #ifndef ASCENDFX_EMULATOR_KERNEL_OPERATOR_H
 #define ASCENDFX_EMULATOR_KERNEL_OPERATOR_H
 
-#include "core_types.h"
-#include "half.h"
-#include "instruction.h"
-#include "tensor.h"
+#include "copy.h"
+#include "queue.h"
+#include "sync.h"
+#include "system.h"
+#if __has_include("vector.h")
+#include "vector.h"  // vector instructions
+#endif
 #if __has_include("cube_operator.h")
 #include "cube_operator.h"  // cube instructions: ND to NZ copy, LoadData, Mmad, Fixpipe
 #endif
