@@ -116,7 +116,8 @@ class Engine:
         stops = self.config.end_tokens if stop_at_eos else frozenset[int]()
         try:
             while waiting or running:
-                while waiting and len(running) < batch and self._fits(waiting[0]):
+                # Alone, a request that does not fit never will: taking its blocks says so.
+                while waiting and len(running) < batch and (self._fits(waiting[0]) or not running):
                     running.append(self._admit(waiting.popleft(), stops))
                     running = self._drop_finished(running)
                 if running:
