@@ -119,7 +119,7 @@ def write_tile_constants(out: CppWriter, tiles: AttentionTiles, target: Target) 
             out.line(f"constexpr uint32_t {name} = {address};")
         address += size
     tile_bytes = dict(tiles.vector_regions)["TILE"]
-    out.line(f"constexpr uint32_t TILE_ELEMENTS = {tile_bytes // 4};")
+    out.line(f"constexpr uint32_t HALF_TILE = {tile_bytes // 8};  // elements")
     out.line("// Byte offsets in the workspace of a group.")
     products = 2 * (tiles.score_bytes + tiles.probability_bytes)
     _constants(

@@ -116,7 +116,7 @@ class AttentionTiles:
         lanes, tile = self.vector_lanes, self.key_tile * self.vector_lanes * 4
         return (
             ("OUTPUT", lanes * self.value_width * 4),
-            ("TILE", max(tile, self.value_width * 4)),
+            ("TILE", max(tile, 2 * self.value_width * 4)),
             ("FOLD", tile // 2),
             ("MAXIMUM", lanes * 4),
             ("TOTAL", lanes * 4),

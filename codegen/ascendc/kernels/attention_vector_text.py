@@ -66,7 +66,7 @@ struct VectorCore {
     uint32_t firstLane = 0;
     uint32_t lanes = 0;
     LocalTensor<float> output{TPosition::VECOUT, OUTPUT, VECTOR_LANES * VALUES};
-    LocalTensor<float> tile{TPosition::VECIN, TILE, TILE_ELEMENTS};
+    LocalTensor<float> tile{TPosition::VECIN, TILE, 2 * HALF_TILE};
     LocalTensor<float> fold{TPosition::VECCALC, FOLD, KEY_TILE / 2 * VECTOR_LANES};
     LocalTensor<float> maximum{TPosition::VECOUT, MAXIMUM, VECTOR_LANES};
     LocalTensor<float> total{TPosition::VECOUT, TOTAL, VECTOR_LANES};
@@ -140,7 +140,7 @@ _STORE_BF16 = """\
 _STORE_F32 = """\
     // tile[keys, lanes] to probabilities[keys, LANES] in GM.
     __aicore__ inline void StoreWeights(const GlobalTensor<Element>& probabilities, uint32_t keys) {
-        LocalTensor<float> weights(TPosition::VECOUT, TILE, TILE_ELEMENTS);
+        LocalTensor<float> weights(TPosition::VECOUT, TILE, 2 * HALF_TILE);
         DataCopyParams copy;
         copy.blockCount = keys;
         copy.blockLen = lanes / 8;
@@ -162,6 +162,9 @@ _ACCUMULATE = f"""\
 
     // output = output * factor[slot] + products[lanes, VALUES]
     __aicore__ inline void Accumulate(const GlobalTensor<float>& products, uint32_t slot) {{
+        @FREE_TILE@
+        SetFlag<HardEvent::V_MTE2>(0);
+        SetFlag<HardEvent::V_MTE2>(1);
         SpreadOverBlocks(factor[slot * VECTOR_LANES]);
         for (uint32_t column = 0; column < VALUES; column += {FLOAT_LANES_PER_REPEAT}) {{
             const uint64_t columns = Smaller({FLOAT_LANES_PER_REPEAT}, VALUES - column);
@@ -171,14 +174,20 @@ _ACCUMULATE = f"""\
         copy.blockLen = VALUES / 8;
         copy.srcStride = (VALUE_PITCH - VALUES) / 8;
         copy.dstStride = 0;
-        @FREE_TILE@
-        for (uint32_t lane = 0; lane < lanes; lane += TILE_ELEMENTS / VALUES) {{
-            copy.blockCount = Smaller(TILE_ELEMENTS / VALUES, lanes - lane);
-            Handoff<HardEvent::V_MTE2>();
-            DataCopy(tile, products[(firstLane + lane) * VALUE_PITCH], copy);
-            Handoff<HardEvent::MTE2_V>();
-            Add(output[lane * VALUES], output[lane * VALUES], tile, copy.blockCount * VALUES);
+        int32_t half = 0;  // of `tile`: one is loaded while the other is added
+        for (uint32_t lane = 0; lane < lanes; lane += HALF_TILE / VALUES) {{
+            const LocalTensor<float> rows = tile[half * HALF_TILE];
+            copy.blockCount = Smaller(HALF_TILE / VALUES, lanes - lane);
+            WaitFlag<HardEvent::V_MTE2>(half);
+            DataCopy(rows, products[(firstLane + lane) * VALUE_PITCH], copy);
+            SetFlag<HardEvent::MTE2_V>(half);
+            WaitFlag<HardEvent::MTE2_V>(half);
+            Add(output[lane * VALUES], output[lane * VALUES], rows, copy.blockCount * VALUES);
+            SetFlag<HardEvent::V_MTE2>(half);
+            half ^= 1;
         }}
+        WaitFlag<HardEvent::V_MTE2>(0);
+        WaitFlag<HardEvent::V_MTE2>(1);
     }}
 """
 

@@ -323,10 +323,10 @@ _MASK = """\
 def _store_text(plan: ChunkedPrefillPlan) -> str:
     """Return ``VectorCore::Store``: divide, round, and write rows of one head."""
     bf16 = plan.shape.dtype is DType.BF16
-    chunk = "TILE_ELEMENTS / VALUES" if bf16 else "VECTOR_LANES"
+    chunk = "2 * HALF_TILE / VALUES" if bf16 else "VECTOR_LANES"
     source = "rounded" if bf16 else "output[lane * VALUES]"
     convert = """\
-            LocalTensor<Element> rounded(TPosition::VECOUT, TILE, TILE_ELEMENTS * 2);
+            LocalTensor<Element> rounded(TPosition::VECOUT, TILE, 4 * HALF_TILE);
             Cast(rounded, output[lane * VALUES], RoundMode::CAST_RINT, copy.blockCount * VALUES);
 """
     release = "        Handoff<HardEvent::MTE3_MTE2>();\n"
