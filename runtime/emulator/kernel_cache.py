@@ -1,0 +1,90 @@
+"""Compiled files by content hash: atomic, safe for several processes, and never trusted blindly.
+
+Every entry is one file whose last 32 bytes are the SHA-256 of the rest; a shared object may carry
+such a trailer. A truncated or damaged entry is thus noticed before it is loaded, and built again.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from ascendfx.runtime.emulator.toolchain import cache_not_writable
+
+_DIGEST_BYTES = 32
+
+
+def default_cache_dir() -> Path:
+    """Return ``$XDG_CACHE_HOME/ascendfx`` or ``~/.cache/ascendfx``."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    return (Path(base) if base else Path.home() / ".cache") / "ascendfx"
+
+
+def content_key(*parts: str | bytes) -> str:
+    """Return a hash of ``parts`` that no other sequence of parts has."""
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()[:32]
+
+
+def is_intact(entry: Path) -> bool:
+    """Whether ``entry`` exists and its trailer fits its content."""
+    try:
+        data = entry.read_bytes()
+    except OSError:
+        return False
+    content, trailer = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
+    return len(trailer) == _DIGEST_BYTES and hashlib.sha256(content).digest() == trailer
+
+
+def publish(built: Path, entry: Path) -> None:
+    """Seal ``built`` with its trailer and rename it to ``entry``; the last writer wins.
+
+    Raises:
+        GraphError: The folder cannot be written.
+    """
+    try:
+        with built.open("ab") as file:
+            file.write(hashlib.sha256(built.read_bytes()).digest())
+        built.replace(entry)
+    except OSError as error:
+        raise cache_not_writable(entry.parent, error.strerror or str(error)) from error
+
+
+@contextlib.contextmanager
+def scratch_directory(parent: Path) -> Iterator[Path]:
+    """Yield a new folder under ``parent`` and remove it afterwards.
+
+    Raises:
+        GraphError: ``parent`` cannot be written.
+    """
+    try:
+        parent.mkdir(parents=True, exist_ok=True)
+        directory = tempfile.TemporaryDirectory(prefix="build-", dir=parent)
+    except OSError as error:
+        raise cache_not_writable(parent, error.strerror or str(error)) from error
+    with directory as name:
+        yield Path(name)
+
+
+@contextlib.contextmanager
+def exclusive(lock: Path) -> Iterator[None]:
+    """Let one process at a time into the block, so that a long build is not done twice.
+
+    Raises:
+        GraphError: The folder of ``lock`` cannot be written.
+    """
+    try:
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        file = lock.open("a")
+    except OSError as error:
+        raise cache_not_writable(lock.parent, error.strerror or str(error)) from error
+    with file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

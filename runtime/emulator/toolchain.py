@@ -1,0 +1,93 @@
+"""The host compiler: finding it, running it, and saying what is missing."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from ascendfx.ir.diagnostic import GraphError
+
+COMMON_FLAGS = (
+    "-std=c++17",
+    "-fPIC",
+    "-fno-gnu-unique",  # two libraries with other checks must not share their inline variables
+    "-ffp-contract=off",  # the same bits with and without FMA
+    "-fno-strict-aliasing",
+    "-fvisibility=default",
+    "-pipe",
+)
+KERNEL_FLAGS = (*COMMON_FLAGS, "-O2", "-w")
+RUNTIME_FLAGS = (*COMMON_FLAGS, "-O3", "-fno-math-errno", "-fno-trapping-math")
+_NO_SPACE = "No space left on device"
+_SHOWN_LINES = 12
+
+
+def find_compiler() -> str:
+    """Return the path of ``g++``.
+
+    Raises:
+        GraphError: There is none.
+    """
+    path = shutil.which("g++")
+    if path is None:
+        raise GraphError(
+            code="no-compiler",
+            reason="the emulator compiles kernels for this computer, but `g++` is not installed",
+            hint="install it, for example with `apt-get install g++`",
+        )
+    return path
+
+
+def compiler_version(compiler: str) -> str:
+    """Return the full version text, part of every cache key."""
+    result = subprocess.run([compiler, "-v"], capture_output=True, text=True, check=False)  # noqa: S603
+    return result.stderr.strip().splitlines()[-1] if result.stderr else "unknown"
+
+
+def run_compiler(
+    compiler: str, arguments: Sequence[str], directory: Path, subject: str
+) -> None:
+    """Run ``compiler`` in ``directory``.
+
+    Args:
+        compiler: Path of the compiler.
+        arguments: Its arguments.
+        directory: Working directory; also holds temporary files.
+        subject: What is compiled, for the message.
+
+    Raises:
+        GraphError: It failed; the message quotes the first lines of its output.
+    """
+    environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(directory)}
+    result = subprocess.run(  # noqa: S603
+        [compiler, *arguments],
+        cwd=directory,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if result.returncode == 0:
+        return
+    output = result.stderr.strip()
+    if _NO_SPACE in output:
+        raise cache_not_writable(directory, _NO_SPACE)
+    errors = [line for line in output.splitlines() if ": error:" in line or "undefined" in line]
+    raise GraphError(
+        code="kernel-does-not-compile",
+        reason=f"{subject}: the host compiler refuses it (exit code {result.returncode})",
+        excerpt="\n   | ".join((errors or output.splitlines())[:_SHOWN_LINES]),
+        notes=(f"compiler: {compiler}",),
+        hint="the emulator accepts the documented Ascend C calls with the documented argument "
+        "types only; see codegen/ascendc/emulator/README.md",
+    )
+
+
+def cache_not_writable(directory: Path, why: str) -> GraphError:
+    """Return the one error for a cache that cannot be written."""
+    return GraphError(
+        code="cache-not-writable",
+        reason=f"compiled kernels cannot be stored under {directory}: {why}",
+        hint="free some space or name another folder (`cache_dir=...` or `XDG_CACHE_HOME`)",
+    )
