@@ -1,0 +1,131 @@
+"""ATen calls that are matrix products, plain, batched, grouped or inside attention."""
+
+import math
+from typing import Any
+
+from ascendfx.ir.capture.translation import Handler, Result, Translation
+from ascendfx.ir.graph import Value
+from ascendfx.ir.ops.add import Add
+from ascendfx.ir.ops.grouped_linear import GroupedLinear
+from ascendfx.ir.ops.iota import Iota
+from ascendfx.ir.ops.less_equal import LessEqual
+from ascendfx.ir.ops.linear import Linear
+from ascendfx.ir.ops.matmul import Matmul
+from ascendfx.ir.ops.multiply import Multiply
+from ascendfx.ir.ops.select import Select
+from ascendfx.ir.ops.softmax import Softmax
+from ascendfx.ir.ops.transpose import Transpose
+from ascendfx.ir.tensor_type import DType, TensorType
+
+
+def linear(t: Translation, out: TensorType, x: Any, weight: Any, bias: Any = None) -> Result:
+    """``x W^T + b``."""
+    y = t.add(Linear(), t.operand(x, out.dtype), t.operand(weight, out.dtype))
+    return y if bias is None else t.add(Add(), y, t.operand(bias, out.dtype))
+
+
+def matmul(t: Translation, out: TensorType, a: Any, b: Any) -> Result:
+    """``a b`` over the last two axes; a vector counts as a row on the left, a column on the right."""
+    left, right = t.operand(a, out.dtype), t.operand(b, out.dtype)
+    if t.type_of(left).rank == 1:
+        left = t.reshape(left, (1, *t.type_of(left).shape))
+    if t.type_of(right).rank == 1:
+        right = t.reshape(right, (*t.type_of(right).shape, 1))
+    return t.reshape(t.add(Matmul(), left, right), out.shape)
+
+
+def add_matmul(
+    t: Translation, out: TensorType, c: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1
+) -> Result:
+    """``c + a b``."""
+    if beta != 1 or alpha != 1:
+        raise t.refuse(f"beta {beta} and alpha {alpha} other than 1")
+    return t.add(Add(), t.operand(c, out.dtype), matmul(t, out, a, b))
+
+
+def grouped_matmul(
+    t: Translation,
+    out: TensorType,
+    x: Any,
+    weight: Any,
+    ends: Any = None,
+    *_: Any,
+    **_keywords: Any,
+) -> Result:
+    """Rows sorted by group, each group times its own matrix ``[e, k, n]``."""
+    rows, table = t.operand(x, out.dtype), t.operand(weight, out.dtype)
+    if ends is None or t.type_of(rows).rank != 2 or t.type_of(table).rank != 3:
+        raise t.refuse("only rows [p, k] with weights [e, k, n] and group ends can be represented")
+    return t.add(GroupedLinear(), rows, _exchanged(t, table), ends)
+
+
+def _exchanged(t: Translation, weight: Value) -> Value:
+    """Return ``[e, n, k]``; a transposition that the model added is taken back."""
+    op = t.builder.op_of(weight)
+    if isinstance(op, Transpose) and op.permutation == (0, 2, 1):
+        return t.builder.operands_of(weight)[0]
+    return t.transpose(weight, (0, 2, 1))
+
+
+def attention(
+    t: Translation,
+    out: TensorType,
+    query: Any,
+    key: Any,
+    value: Any,
+    mask: Any = None,
+    dropout: float = 0.0,
+    causal: bool = False,  # noqa: FBT001, FBT002  # the argument order is ATen's
+    *,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Result:
+    """``softmax(q k^T scale + mask) v`` as separate nodes.
+
+    Source: PyTorch documentation of ``torch.nn.functional.scaled_dot_product_attention``.
+    """
+    if dropout:
+        raise t.refuse(f"dropout of {dropout} in a captured model", hint="call model.eval()")
+    q, k, v = (t.operand(each, out.dtype) for each in (query, key, value))
+    if enable_gqa:
+        k, v = (_repeat_heads(t, each, q) for each in (k, v))
+    rank = t.type_of(q).rank
+    factor = scale if scale is not None else 1 / math.sqrt(int(t.type_of(q).shape[-1]))
+    turned = t.transpose(k, (*range(rank - 2), rank - 1, rank - 2))
+    scores = t.add(Multiply(), t.add(Matmul(), q, turned), t.constant(factor, out.dtype))
+    low = t.constant(-math.inf, out.dtype)
+    if causal:
+        rows, columns = t.type_of(scores).shape[-2:]
+        row = t.reshape(t.add(Iota(rows, DType.I64)), (rows, 1))
+        seen = t.add(LessEqual(), t.add(Iota(columns, DType.I64)), row)
+        scores = t.add(Select(), seen, scores, low)
+    if mask is not None:
+        given = t.whole(mask)
+        if t.type_of(given).dtype is DType.BOOL:
+            scores = t.add(Select(), given, scores, low)
+        else:
+            scores = t.add(Add(), scores, t.cast(given, out.dtype))
+    return t.add(Matmul(), t.add(Softmax(rank - 1), scores), v)
+
+
+def _repeat_heads(t: Translation, a: Value, query: Value) -> Value:
+    """``[*b, g, s, d]`` to ``[*b, h, s, d]``: each head is used by ``h / g`` consecutive queries."""
+    *batch, groups, length, width = t.type_of(a).shape
+    heads = t.type_of(query).shape[-3]
+    if groups == heads or not isinstance(heads, int) or not isinstance(groups, int):
+        return a
+    apart = t.reshape(a, (*batch, groups, 1, length, width))
+    many = t.expand(apart, (*batch, groups, heads // groups, length, width))
+    return t.reshape(many, (*batch, heads, length, width))
+
+
+PRODUCT: dict[str, Handler] = {
+    "aten.linear.default": linear,
+    "aten.matmul.default": matmul,
+    "aten.mm.default": matmul,
+    "aten.bmm.default": matmul,
+    "aten.addmm.default": add_matmul,
+    "aten._grouped_mm.default": grouped_matmul,
+    "transformers.grouped_mm_fallback.default": grouped_matmul,
+    "aten.scaled_dot_product_attention.default": attention,
+}
