@@ -3,7 +3,7 @@
 #ifndef ASCENDFX_EMULATOR_COPY_H
 #define ASCENDFX_EMULATOR_COPY_H
 
-#include "tensor.h"
+#include "cube_copy.h"
 
 namespace AscendC {
 
@@ -113,6 +113,9 @@ template <typename T>
 void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint32_t count,
               emulator::Site site = emulator::Site::Here()) {
     static_assert(emulator::IsCopied<T>, "DataCopy: this element type is not documented");
+    if (dst.space() == emulator::Space::BIAS_TABLE) {
+        return emulator::CopyToBiasTable(dst, src, uint64_t{count} * sizeof(T), site);
+    }
     emulator::CopyInside(dst, src, emulator::WholeBlocks(uint64_t{count} * sizeof(T), site), site);
 }
 
@@ -134,6 +137,10 @@ template <typename T>
 void DataCopy(const LocalTensor<T>& dst, const LocalTensor<T>& src,
               const DataCopyParams& repeatParams, emulator::Site site = emulator::Site::Here()) {
     static_assert(emulator::IsCopied<T>, "DataCopy: this element type is not documented");
+    if (dst.space() == emulator::Space::BIAS_TABLE) {
+        return emulator::CopyToBiasTable(dst, src, repeatParams.blockCount, repeatParams.blockLen,
+                                         repeatParams.srcGap, repeatParams.dstGap, site);
+    }
     emulator::CopyInside(dst, src, emulator::ShapeOf(repeatParams), site);
 }
 
