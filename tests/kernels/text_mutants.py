@@ -183,12 +183,13 @@ def _wrong_loop(text: str) -> Iterator[str]:
     match = _FOR.match(text)
     if not match:
         return
+    step = "1"
     if " += " in match["step"]:
         variable, step = match["step"].split(" += ")
         yield f"for ({match['init']}; {match['test']}; {variable} += 2 * ({step})) {{"
     if " < " in match["test"]:
         variable, end = match["test"].split(" < ", 1)
-        yield f"for ({match['init']}; {variable} + 1 < {end}; {match['step']}) {{"
+        yield f"for ({match['init']}; {variable} + {step} < {end}; {match['step']}) {{"
 
 
 def _wrong_condition(text: str) -> Iterator[str]:

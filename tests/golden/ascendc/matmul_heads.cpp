@@ -18,7 +18,6 @@ constexpr uint32_t L1_K = 128;
 constexpr uint32_t L0_K = 64;
 // Elements from one row (X_ROW, Y_ROW), column (W_N) or term (W_K) to the next.
 constexpr uint64_t X_ROW = 3072;
-constexpr uint64_t W_N = 1;
 constexpr uint64_t W_K = 512;
 constexpr uint64_t Y_ROW = 9216;
 

@@ -1,0 +1,137 @@
+"""Every wrong version of a cube or mixed kernel is a fault or a wrong value in the emulator.
+
+A survivor is either a hole of the emulator, to be fixed there, or a change that is no error; the
+latter are listed in `HARMLESS` with the reason.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from ascendfx.codegen.ascendc.kernel import DeviceSize, Kernel
+from ascendfx.codegen.ascendc.kernels.cube_tile_plan import CubeTile
+from ascendfx.codegen.ascendc.kernels.grouped_matmul import (
+    emit_grouped_matmul,
+    plan_grouped_matmul,
+)
+from ascendfx.codegen.ascendc.kernels.matmul import MatmulPlan, emit_matmul, plan_matmul
+from ascendfx.codegen.ascendc.target import find_target
+from ascendfx.ir.tensor_type import DType
+from ascendfx.runtime.emulator import BuiltKernel
+from tests.kernels.matmul_case import run_grouped_matmul, run_matmul
+from tests.kernels.text_mutants import Mutant, survivors, text_mutants
+
+TARGET = find_target("ascend910b3")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kernel to break and the launches that must notice.
+
+    Attributes:
+        kernel: As emitted.
+        run: Launches and asserts the results.
+        harmless: Reason for every (line, changed line) that is no error.
+    """
+
+    kernel: Kernel
+    run: Callable[[BuiltKernel], None]
+    harmless: dict[tuple[str, str], str]
+
+
+_OTHER_TILE = "all sizes follow the constant: a smaller tile, as right as this one"
+_UNUSED_STRIDE = "of no effect with ndNum = 1 (ND to NZ page)"
+_SECOND_ROW = "only with one row: the second row feeds sums that are not stored"
+HARMLESS = {
+    **{
+        (f"constexpr uint32_t {name} = {size};", f"constexpr uint32_t {name} = {size // 2};"): (
+            _OTHER_TILE
+        )
+        for name, size in (("TILE_M", 32), ("TILE_N", 32), ("L1_K", 64), ("L0_K", 32))
+    },
+    ("p.srcNdMatrixStride = 0;", "p.srcNdMatrixStride = (0) + 1;"): (
+        f"{_UNUSED_STRIDE}; {_SECOND_ROW}"
+    ),
+    ("p.dstNzMatrixStride = 0;", "p.dstNzMatrixStride = (0) + 1;"): _UNUSED_STRIDE,
+    ("p.ndNum = 1;", "p.ndNum = (1) + 1;"): "writes the same matrix twice to the same place",
+    ("p.deqScalar = 0;", "p.deqScalar = (0) + 1;"): "of no effect without a scale (Fixpipe page)",
+}
+
+
+def _matmul(plan: MatmulPlan, name: str) -> Case:
+    def run(built: BuiltKernel) -> None:
+        for rows in (0, 1, 2, 35, plan.product.rows):
+            run_matmul(built, plan, rows)
+
+    return Case(emit_matmul(plan, name), run, HARMLESS)
+
+
+def _grouped(b_layout: str, name: str) -> Case:
+    plan = plan_grouped_matmul(
+        pairs=60, experts=5, n=700, k=152, dtype=DType.F32, b_layout=b_layout, target=TARGET,
+        tile=CubeTile(32, 32, 64, 32),
+    )  # fmt: skip
+
+    def run(built: BuiltKernel) -> None:
+        for sizes in ([0, 0, 0, 0, 0], [1, 0, 17, 2, 40]):
+            run_grouped_matmul(built, plan, sizes)
+
+    return Case(emit_grouped_matmul(plan, name), run, HARMLESS)
+
+
+def _cases() -> dict[str, Case]:
+    rows = DeviceSize(0, 70)
+    tile = CubeTile(32, 32, 64, 32)
+    plans = {
+        "bf16_nk": plan_matmul(
+            rows=rows, n=300, k=152, dtype=DType.BF16, target=TARGET, tile=tile
+        ),
+        "f32_kn": plan_matmul(
+            rows=rows, n=300, k=152, batch=2, dtype=DType.F32, b_layout="kn", target=TARGET,
+            tile=tile,
+        ),
+        "bf16_nz": plan_matmul(
+            rows=DeviceSize(0, 30), n=800, k=152, dtype=DType.BF16, out_dtype=DType.F32,
+            b_layout="nz", target=TARGET, tile=CubeTile(32, 32, 64, 32, x_stays=True),
+        ),
+    }  # fmt: skip
+    cases = {name: _matmul(plan, f"matmul_{name}") for name, plan in plans.items()}
+    return cases | {"grouped": _grouped("nk", "grouped_matmul_nk")}
+
+
+CASES = _cases()
+
+
+def unexplained(case: Case, mutants: tuple[Mutant, ...]) -> list[str]:
+    alive = survivors(case.kernel, mutants, case.run, TARGET)
+    return [str(m) for m in alive if (m.before, m.after) not in case.harmless]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_mutants_change_one_line_each(name: str) -> None:
+    source = CASES[name].kernel.source
+    mutants = text_mutants(source)
+    for mutant in mutants:
+        changed = [
+            (a, b)
+            for a, b in zip(source.splitlines(), mutant.source.splitlines(), strict=True)
+            if a != b
+        ]
+        assert len(changed) == 1, str(mutant)
+    kinds = Counter(mutant.kind for mutant in mutants)
+    assert len(mutants) >= 50, kinds
+
+
+@pytest.mark.parametrize("name", ["bf16_nk"])
+def test_every_mutant_is_noticed(name: str) -> None:
+    case = CASES[name]
+    assert not unexplained(case, text_mutants(case.kernel.source))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", sorted(set(CASES) - {"bf16_nk"}))
+def test_every_mutant_of_the_other_kernels_is_noticed(name: str) -> None:
+    case = CASES[name]
+    assert not unexplained(case, text_mutants(case.kernel.source))
