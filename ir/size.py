@@ -118,6 +118,9 @@ class _Reader:
         return value
 
     def _power(self) -> Any:
+        if self._tokens and self._tokens[0] == "-":
+            self._take()
+            return -self._power()
         value = self._atom()
         if self._tokens and self._tokens[0] == "**":
             self._take()
@@ -126,8 +129,6 @@ class _Reader:
 
     def _atom(self) -> Any:
         word = self._take()
-        if word == "-":
-            return -self._atom()
         if word == "(":
             value = self._sum()
             if self._take() != ")":

@@ -1,0 +1,98 @@
+"""Checks of a whole program that no single node can make."""
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.graph import Graph, Node
+from ascendfx.ir.ops.call import Call
+from ascendfx.ir.program import Program, param_names
+
+
+def verify_program(program: Program) -> None:
+    """Check names, calls and recipes.
+
+    Raises:
+        GraphError: Two graphs share a name, an input name stands twice, a call does not fit its
+            callee, functions call each other in a circle, or a recipe does not make its parameter.
+    """
+    if len(program.by_name) != len(program.graphs):
+        raise GraphError("duplicate-graph", "two graphs of the program have the same name")
+    for graph in program.graphs:
+        if len(graph.input_types) != len(graph.inputs):
+            raise GraphError("duplicate-input", f"graph @{graph.name} has two inputs of one name")
+        for node in graph.nodes:
+            if isinstance(node.op, Call):
+                _verify_call(program, graph, node, node.op)
+    _verify_order(program)
+    for (owner, name), recipe in program.recipes.items():
+        _verify_recipe(program, owner, name, recipe)
+
+
+def _verify_call(program: Program, graph: Graph, node: Node, call: Call) -> None:
+    callee = program.by_name.get(call.callee)
+    if callee is None:
+        raise GraphError("unknown-graph", f"no graph is called @{call.callee}", node.location)
+    given = [str(graph.type_of(value)) for value in node.operands]
+    wanted = [str(kind) for kind in callee.input_types.values()]
+    returned = [str(kind) for kind in callee.output_types]
+    if given != wanted or [str(kind) for kind in call.types] != returned:
+        raise GraphError(
+            code="call-type",
+            reason=f"the call of @{call.callee} passes {', '.join(given)} and expects "
+            f"{', '.join(map(str, call.types))}; it takes {', '.join(wanted)} and "
+            f"returns {', '.join(returned)}",
+            location=node.location,
+        )
+    known = {name for name, _ in call.keys}
+    missing = sorted(_checkpoint_params(program, callee) - known)
+    if missing:
+        raise GraphError(
+            code="unbound-parameter",
+            reason=f"the call of @{call.callee} names no checkpoint key for `{missing[0]}`",
+            location=node.location,
+        )
+
+
+def _checkpoint_params(program: Program, graph: Graph) -> set[str]:
+    """Return the parameters that the checkpoint must supply, recipes followed."""
+    found: set[str] = set()
+    pending = list(param_names(graph))
+    seen: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        recipe = program.recipes.get((graph.name, name))
+        if recipe is None:
+            found.add(name)
+        else:
+            pending += param_names(recipe)
+    return found
+
+
+def _verify_order(program: Program) -> None:
+    finished: set[str] = set()
+    path: list[str] = []
+
+    def visit(name: str) -> None:
+        if name in path:
+            raise GraphError("recursion", f"graphs call each other in a circle: {name}")
+        if name in finished:
+            return
+        path.append(name)
+        for node in program.by_name[name].nodes:
+            if isinstance(node.op, Call):
+                visit(node.op.callee)
+        finished.add(path.pop())
+
+    for graph in program.graphs:
+        visit(graph.name)
+
+
+def _verify_recipe(program: Program, owner: str, name: str, recipe: Graph) -> None:
+    graph = program.by_name.get(owner)
+    if graph is None or len(recipe.outputs) != 1 or recipe.inputs:
+        raise GraphError("recipe", f"the recipe of `{name}` in @{owner} is not a weight program")
+    kinds = {str(graph.type_of(v)) for v in graph.params if graph.op_of(v).name == name}  # type: ignore[attr-defined]
+    made = str(recipe.output_types[0])
+    if kinds and kinds != {made}:
+        raise GraphError("recipe", f"the recipe of `{name}` in @{owner} makes {made}, not {kinds}")

@@ -1,0 +1,121 @@
+"""Printer and parser are exact inverses; the parser believes nothing."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ascendfx.ir import ops
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.graph import GraphBuilder, Value
+from ascendfx.ir.op import Op
+from ascendfx.ir.program import Program
+from ascendfx.ir.size import named_size, parse_size, print_size, simplify_size
+from ascendfx.ir.tensor_type import DType, TensorType
+from ascendfx.ir.text.parser import parse_program
+from ascendfx.ir.text.printer import print_program
+from tests.ir.op_cases import GOOD, operand_types
+
+ROWS = named_size("rows")
+_DIMS = st.sampled_from([1, 2, 3, ROWS, 2 * ROWS, ROWS + 1])
+_TYPES = st.builds(
+    TensorType,
+    st.sampled_from([DType.F32, DType.BF16, DType.I64]),
+    st.lists(_DIMS, max_size=3).map(tuple),
+)
+_NAMES = st.from_regex(r"[a-z][a-z0-9_.]{0,8}", fullmatch=True)
+_OPS: st.SearchStrategy[Op] = st.sampled_from([op for op, text in GOOD if text])
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    """Draw a program of one graph by adding operations and keeping those that type-check."""
+    builder = GraphBuilder(draw(_NAMES))
+    values: list[Value] = []
+    for name in draw(st.lists(_NAMES, min_size=1, max_size=3, unique=True)):
+        kind = draw(st.sampled_from([ops.Input, ops.Param]))
+        values.append(builder.add(kind(name, draw(_TYPES))))
+    for op in draw(st.lists(_OPS, max_size=8)):
+        count = draw(st.integers(0, 3))
+        operands = [draw(st.sampled_from(values)) for _ in range(count)]
+        try:
+            values += builder.add_multi(op, *operands)
+        except (GraphError, ValueError, IndexError):
+            continue
+    outputs = draw(st.lists(st.sampled_from(values), min_size=1, max_size=3))
+    return Program((builder.build(*outputs),))
+
+
+@given(programs())
+def test_parse_undoes_print(program: Program) -> None:
+    assert parse_program(print_program(program)) == program
+
+
+@given(programs())
+def test_print_undoes_parse(program: Program) -> None:
+    text = print_program(program)
+    assert print_program(parse_program(text)) == text
+
+
+@pytest.mark.parametrize(("op", "text"), GOOD, ids=lambda each: getattr(each, "mnemonic", None))
+def test_every_operation_survives(op: Op, text: str) -> None:
+    builder = GraphBuilder("g")
+    operands = [builder.add(ops.Input(f"x{i}", kind)) for i, kind in enumerate(operand_types(text))]
+    program = Program((builder.build(*builder.add_multi(op, *operands)),))
+    assert parse_program(print_program(program)) == program
+
+
+@given(
+    st.recursive(
+        st.sampled_from([1, 2, 7, ROWS, named_size("context")]),
+        lambda inner: st.one_of(
+            st.builds(lambda a, b: a + b, inner, inner),
+            st.builds(lambda a, b: a * b, inner, inner),
+            st.builds(lambda a, b: a - b, inner, inner),
+        ),
+    )
+)
+def test_sizes_survive(size: object) -> None:
+    simple = simplify_size(size)
+    assert parse_size(print_size(simple)) == simple
+
+
+@pytest.mark.parametrize("text", ["2 +", "rows rows", "__import__('os')", "rows.x", "1e3", ""])
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a size"):
+        parse_size(text)
+
+
+HEAD = 'graph @g {\n  %0 = input "x" : f32[2, 3]\n'
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("  %1 = exp %0 : f32[3, 2]\n  return %1\n}\n", "stated-type"),
+        ("  %1 = expo %0 : f32[2, 3]\n  return %1\n}\n", "unknown-op"),
+        ("  %1 = exp %0 {axis=1} : f32[2, 3]\n  return %1\n}\n", "unknown-attribute"),
+        ("  %1 = softmax %0 : f32[2, 3]\n  return %1\n}\n", "syntax"),
+        ("  %1 = softmax %0 {axis=} : f32[2, 3]\n  return %1\n}\n", "syntax"),
+        ("  %2 = exp %0 : f32[2, 3]\n  return %2\n}\n", "syntax"),
+        ("  %1 = exp %4 : f32[2, 3]\n  return %1\n}\n", "syntax"),
+        ("  %1 = exp %0 : f99[2, 3]\n  return %1\n}\n", "syntax"),
+        ("  %1 = add %0, %0.1 : f32[2, 3]\n  return %1\n}\n", "syntax"),
+        ("  return %0\n  %1 = exp %0 : f32[2, 3]\n}\n", "syntax"),
+        ("  return %0\n", "syntax"),
+        ("}\n", "syntax"),
+        ("  nonsense\n", "syntax"),
+        ("  %1 = matmul %0, %0 : f32[2, 2]\n  return %1\n}\n", "operand-type"),
+    ],
+)
+def test_malformed_text_is_reported_with_its_line(body: str, code: str) -> None:
+    with pytest.raises(GraphError, match=rf"error\[{code}\]") as caught:
+        parse_program(HEAD + body, file="bad.ir")
+    assert caught.value.location.file in ("bad.ir", "<text>")
+
+
+def test_a_wrong_stated_type_reads_like_this() -> None:
+    with pytest.raises(GraphError) as caught:
+        parse_program(HEAD + "  %1 = exp %0 : f32[3, 2]\n  return %1\n}\n", file="bad.ir")
+    assert str(caught.value) == (
+        "error[stated-type]: exp produces f32[2, 3], but f32[3, 2] was stated\n  --> bad.ir:3"
+    )

@@ -1,0 +1,64 @@
+"""Whole-program checks refuse what single nodes cannot see."""
+
+import pytest
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.text.parser import parse_program
+from ascendfx.ir.verify import verify_program
+
+GOOD = """\
+graph @main {
+  %0 = input "x" : f32[2]
+  %1 = call %0 {callee="f", keys=[["w", "0.w"]]} : f32[2]
+  return %1
+}
+
+graph @f {
+  %0 = input "x" : f32[2]
+  %1 = param "w#1" : f32[2]
+  %2 = add %0, %1 : f32[2]
+  return %2
+}
+
+recipe @f "w#1" {
+  %0 = param "w" : f32[2]
+  %1 = add %0, %0 : f32[2]
+  return %1
+}
+"""
+
+
+def test_a_right_program_passes() -> None:
+    verify_program(parse_program(GOOD))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "code"),
+    [
+        ('callee="f"', 'callee="g"', "unknown-graph"),
+        ("graph @f", "graph @main", "duplicate-graph"),
+        ("%1 = call %0", "%1 = call %0, %0", "call-type"),
+        ('keys=[["w", "0.w"]]} : f32[2]', 'keys=[["w", "0.w"]]} : f32[3]', "call-type"),
+        ('keys=[["w", "0.w"]]', 'keys=[["v", "0.w"]]', "unbound-parameter"),
+        ('recipe @f "w#1"', 'recipe @g "w#1"', "unbound-parameter"),
+        (
+            '  %0 = param "w" : f32[2]\n  %1 = add %0, %0 : f32[2]',
+            '  %0 = param "w" : f32[3]\n  %1 = add %0, %0 : f32[3]',
+            "recipe",
+        ),
+        (
+            "  %2 = add %0, %1 : f32[2]",
+            '  %2 = call %0 {callee="main", keys=[]} : f32[2]',
+            "recursion",
+        ),
+        (
+            '%1 = param "w#1" : f32[2]',
+            '%1 = input "x" : f32[2]',
+            "duplicate-input",
+        ),
+    ],
+)
+def test_each_fault_is_named(before: str, after: str, code: str) -> None:
+    assert before in GOOD
+    with pytest.raises(GraphError, match=rf"error\[{code}\]"):
+        verify_program(parse_program(GOOD.replace(before, after)))
