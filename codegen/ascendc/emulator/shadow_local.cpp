@@ -100,7 +100,8 @@ struct Shadow {
             if (Highest(clocks + first, count) <= limit) continue;
             for (uint64_t i = 0; i < count; ++i) {
                 const uint32_t clock = clocks[first + i];
-                if (clock > limit) RaceFault(access, range, first + i, q, clock, "writes", "read");
+                if (clock <= limit || (q == access.pipe && clock == access.clock)) continue;
+                RaceFault(access, range, first + i, q, clock, "writes", "read");
             }
         }
     }
