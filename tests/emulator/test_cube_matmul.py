@@ -37,9 +37,7 @@ def kernels() -> dict[str, BuiltKernel]:
 
 
 @pytest.mark.parametrize("case", CASES)
-@given(
-    m=st.integers(2, 100), n=st.integers(1, 100), k=st.integers(1, 100), seed=st.integers(0, 99)
-)
+@given(m=st.integers(2, 100), n=st.integers(1, 100), k=st.integers(1, 100), seed=st.integers(0, 99))
 def test_product_is_the_ordered_sum(
     kernels: dict[str, BuiltKernel], case: str, m: int, n: int, k: int, seed: int
 ) -> None:
@@ -52,9 +50,7 @@ def test_product_is_the_ordered_sum(
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_nothing_is_written_behind_the_result(
-    kernels: dict[str, BuiltKernel], case: str
-) -> None:
+def test_nothing_is_written_behind_the_result(kernels: dict[str, BuiltKernel], case: str) -> None:
     dtype, out = CASES[case]
     random = np.random.default_rng(0)
     a, b = random_values(random, (19, 5), dtype), random_values(random, (7, 5), dtype)
