@@ -1,11 +1,10 @@
 """Every planted mistake in a cube kernel is reported, with its kind and its line."""
 
+import numpy as np
 import pytest
 
-import numpy as np
-
 from ascendfx.ir.tensor_type import DType
-from ascendfx.runtime.emulator import EmulatorError
+from ascendfx.runtime.emulator import BuiltKernel, EmulatorError
 from tests.emulator.cube_kernel import (
     build,
     cube_kernel,
@@ -95,7 +94,7 @@ MISTAKES = {
 
 
 @pytest.fixture(scope="module")
-def kernels():
+def kernels() -> dict[str, BuiltKernel]:
     body = matmul_body(DType.F32)
     return build(
         cube_kernel("right", body, DType.F32),
@@ -106,7 +105,7 @@ def kernels():
     )
 
 
-def run(kernel, *, nan: bool = False) -> None:
+def run(kernel: BuiltKernel, *, nan: bool = False) -> None:
     random = np.random.default_rng(0)
     m, n, k = 35, 33, 20
     a, b = random_values(random, (m, k), DType.F32), random_values(random, (n, k), DType.F32)
@@ -115,24 +114,24 @@ def run(kernel, *, nan: bool = False) -> None:
     launch(kernel, a, b, (m, n, k), DType.F32)
 
 
-def test_the_kernel_without_a_mistake_runs(kernels) -> None:
+def test_the_kernel_without_a_mistake_runs(kernels: dict[str, BuiltKernel]) -> None:
     run(kernels["right"])
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_mistake_is_reported(kernels, name: str) -> None:
+def test_mistake_is_reported(kernels: dict[str, BuiltKernel], name: str) -> None:
     with pytest.raises(EmulatorError, match=f"(?s){MISTAKES[name][2]}") as caught:
         run(kernels[name])
     assert caught.value.line > 0
     assert caught.value.kernel == name
 
 
-def test_nan_in_a_is_reported(kernels) -> None:
+def test_nan_in_a_is_reported(kernels: dict[str, BuiltKernel]) -> None:
     with pytest.raises(EmulatorError, match=r"A\[34, 19\] is NaN"):
         run(kernels["right"], nan=True)
 
 
-def test_large_products_need_no_barrier(kernels) -> None:
+def test_large_products_need_no_barrier(kernels: dict[str, BuiltKernel]) -> None:
     # (m / 16) * (n / 16) = 4 * 4 >= 10: the hardware orders the two products itself.
     random = np.random.default_rng(0)
     a, b = random_values(random, (64, 20), DType.F32), random_values(random, (64, 20), DType.F32)
