@@ -123,7 +123,7 @@ def _write_constants(out: CppWriter, code: TileCode) -> None:
         out.line(f"constexpr uint32_t {name} = {value};")
     out.line("// Elements from one row (X_ROW, Y_ROW), column (W_N) or term (W_K) to the next.")
     out.line(f"constexpr uint64_t X_ROW = {product.a.row_stride};")
-    if w_n > 1:
+    if product.b_layout != "kn":
         out.line(f"constexpr uint64_t W_N = {w_n};")
     out.line(f"constexpr uint64_t W_K = {w_k};")
     out.line(f"constexpr uint64_t Y_ROW = {product.y.row_stride};")
