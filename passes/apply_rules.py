@@ -1,0 +1,150 @@
+"""Apply local rules everywhere they fit."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ascendfx.ir.graph import Graph, GraphBuilder, Value
+from ascendfx.passes.drop_unused import DropUnused
+from ascendfx.passes.graph_pass import Fidelity, GraphPass, GraphResult
+from ascendfx.passes.match import Miss, Pattern, concrete_holes, match_at, patterns_of
+from ascendfx.passes.rule import Rule, Site, as_tuple
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyRules(GraphPass):
+    """One sweep over the graph per round, until nothing changes.
+
+    Places where more than half of a pattern fits, but not all of it, become remarks.
+
+    Attributes:
+        rules: Tried in order; the first that fits a node wins.
+        max_rounds: Rounds after which the rules are considered cyclic.
+    """
+
+    name: ClassVar[str] = "apply-rules"
+    fidelity: ClassVar[Fidelity] = Fidelity.REAL
+
+    rules: tuple[Rule, ...]
+    max_rounds: int = 100
+
+    def run_graph(self, graph: Graph) -> GraphResult:
+        """Rewrite to a fixed point.
+
+        Raises:
+            AssertionError: ``max_rounds`` were not enough; the rules undo each other.
+        """
+        patterns = [pattern for rule in self.rules for pattern in patterns_of(rule)]
+        applied: Counter[str] = Counter()
+        for _ in range(self.max_rounds):
+            sites, remarks = _find(graph, patterns)
+            if not sites:
+                return GraphResult(graph, dict(applied), remarks)
+            graph = DropUnused().run_graph(_replace(graph, sites)).graph
+            applied.update(rule.name for rule, _ in sites)
+        raise AssertionError(f"no fixed point after {self.max_rounds} rounds: {dict(applied)}")
+
+
+_Site = tuple[Rule, Site]
+
+
+def _find(graph: Graph, patterns: Sequence[Pattern]) -> tuple[list[_Site], tuple[str, ...]]:
+    sites: list[_Site] = []
+    remarks: list[str] = []
+    covered: set[int] = set()
+    for position in reversed(range(len(graph.nodes))):
+        if position in covered:
+            continue
+        site, misses = _match_node(graph, patterns, position)
+        if site is None:
+            remarks += misses
+            continue
+        if len(site[1].outputs) > 1:  # others may then depend on what it replaces: one per round
+            if not sites and not _depends_on_itself(site[1]):
+                return [site], ()
+            continue
+        sites.append(site)
+        covered |= _private(graph, site[1])
+    return sites, tuple(dict.fromkeys(reversed(remarks)))
+
+
+def _match_node(
+    graph: Graph, patterns: Sequence[Pattern], position: int
+) -> tuple[_Site | None, list[str]]:
+    nearest: dict[str, Miss] = {}
+    for pattern in patterns:
+        root = pattern.outputs[0]
+        if type(graph.nodes[position].op) is not type(pattern.nodes[root.node].op):
+            continue
+        result = match_at(pattern, graph, Value(position, root.result))
+        if isinstance(result, Site):
+            return (pattern.rule, result), []
+        name = pattern.rule.name
+        near = 2 * result.matched > pattern.size
+        if near and (name not in nearest or result.matched > nearest[name].matched):
+            nearest[name] = result
+    return None, [
+        f"{name}: {miss.reason} at {graph.nodes[miss.position].location}"
+        for name, miss in nearest.items()
+    ]
+
+
+def _private(graph: Graph, site: Site) -> set[int]:
+    """Return the matched nodes that only matched nodes read: they disappear."""
+    outputs = {value.node for value in graph.outputs}
+    return {
+        position
+        for position in site.interior
+        if position != site.outputs[0].node
+        and position not in outputs
+        and all(
+            reader in site.interior
+            for i in range(len(graph.nodes[position].types))
+            for reader in graph.uses.get(Value(position, i), ())
+        )
+    }
+
+
+def _depends_on_itself(site: Site) -> bool:
+    outputs = {value.node for value in site.outputs}
+    pending = [value.node for value in site.bound.values()]
+    seen: set[int] = set()
+    while pending:
+        position = pending.pop()
+        if position in outputs:
+            return True
+        if position not in seen:
+            seen.add(position)
+            pending += [value.node for value in site.graph.nodes[position].operands]
+    return False
+
+
+def _replace(graph: Graph, sites: Sequence[_Site]) -> Graph:
+    replaced = {value: each for each in sites for value in each[1].outputs}
+    builder = GraphBuilder(graph.name)
+    moved: dict[Value, Value] = {}
+
+    def ensure(value: Value) -> Value:
+        if value in moved:
+            return moved[value]
+        node = graph.nodes[value.node]
+        if value in replaced:
+            rule, site = replaced[value]
+            operands = [ensure(site.bound[name]) for name in rule.operands]
+            root = graph.nodes[site.outputs[0].node]
+            with builder.at(root.location):  # new nodes come from where the root came from
+                results = as_tuple(rule.rhs(builder, concrete_holes(**site.holes), *operands))
+            moved.update(zip(site.outputs, results, strict=True))
+        else:
+            operands = [ensure(operand) for operand in node.operands]
+            with builder.at(node.location):
+                results = builder.add_multi(node.op, *operands)
+            for i, result in enumerate(results):
+                moved.setdefault(Value(value.node, i), result)
+        return moved[value]
+
+    for position, node in enumerate(graph.nodes):
+        for i in range(len(node.types)):
+            ensure(Value(position, i))
+    return builder.build(*(moved[value] for value in graph.outputs))

@@ -1,0 +1,290 @@
+"""Find the left side of a rule in a graph."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import sympy
+
+from ascendfx.ir.graph import Graph, Value
+from ascendfx.ir.op import Op
+from ascendfx.ir.ops import (
+    Add,
+    Constant,
+    DispatchExperts,
+    Equal,
+    LogicalAnd,
+    LogicalOr,
+    Maximum,
+    Minimum,
+    Multiply,
+    NotEqual,
+    RouteTopk,
+    Sort,
+    Topk,
+)
+from ascendfx.ir.size import named_size, simplify_size
+from ascendfx.passes.rule import OperandForm, Rule, Site, Spelling, as_tuple, parse_operand
+
+_COMMUTATIVE = (Add, Multiply, Maximum, Minimum, Equal, NotEqual, LogicalAnd, LogicalOr)
+_RESULTS: Mapping[type[Op], int] = {Sort: 2, Topk: 2, RouteTopk: 2, DispatchExperts: 3}
+_ROLES = {("power", 1): "the exponent", ("add", 1): "the addend", ("multiply", 1): "the factor"}
+
+
+@dataclass(frozen=True, slots=True)
+class PatternNode:
+    """A node of a pattern: an operation whose attributes may be symbols, or an operand."""
+
+    op: Op | str
+    operands: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """One recorded left side of a rule."""
+
+    rule: Rule
+    spelling: Spelling
+    forms: Mapping[str, OperandForm]
+    nodes: tuple[PatternNode, ...]
+    outputs: tuple[Value, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of operations."""
+        return sum(not isinstance(node.op, str) for node in self.nodes)
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """Why a pattern does not fit.
+
+    Attributes:
+        matched: How many operations had fitted before.
+        reason: What differs.
+        position: The node that differs.
+    """
+
+    matched: int
+    reason: str
+    position: int
+
+
+class _Recorder:
+    """A `SideBuilder` that accepts symbols as attributes, because it infers no types."""
+
+    def __init__(self) -> None:
+        self.nodes: list[PatternNode] = []
+
+    def add(self, op: Op, *operands: Value) -> Value:
+        return self.add_multi(op, *operands)[0]
+
+    def add_multi(self, op: Op, *operands: Value) -> tuple[Value, ...]:
+        self.nodes.append(PatternNode(op, operands))
+        count = _RESULTS.get(type(op), 1)
+        return tuple(Value(len(self.nodes) - 1, i) for i in range(count))
+
+
+class _Symbols:
+    """Holes while a pattern is recorded: every attribute is the symbol of its name."""
+
+    def __init__(self, fixed: Mapping[str, Any]) -> None:
+        self._fixed = fixed
+
+    def __getattr__(self, name: str) -> Any:
+        return self._fixed.get(name, named_size(name))
+
+
+def patterns_of(rule: Rule) -> tuple[Pattern, ...]:
+    """Return the left sides of a rule as patterns."""
+    return tuple(_record(rule, spelling) for spelling in rule.spellings)
+
+
+def _record(rule: Rule, spelling: Spelling) -> Pattern:
+    recorder = _Recorder()
+    operands: list[Value] = []
+    for name in rule.operands:
+        recorder.nodes.append(PatternNode(name))
+        operands.append(Value(len(recorder.nodes) - 1))
+    outputs = as_tuple(spelling.lhs(recorder, _Symbols(spelling.fixed), *operands))
+    forms = {name: parse_operand(text) for name, text in rule.operands.items()}
+    return Pattern(rule, spelling, forms, tuple(recorder.nodes), outputs)
+
+
+def match_at(pattern: Pattern, graph: Graph, root: Value) -> Site | Miss:
+    """Return the site rooted at ``root``, or the attempt that went furthest."""
+    attempt = _Attempt(pattern, graph)
+    for found in attempt.solve(((pattern.outputs[0], root, "", 0),), _Found({}, {}, {}, ())):
+        site = attempt.finish(found)
+        if isinstance(site, Site):
+            return site
+        attempt.note(site)
+    return attempt.best
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    nodes: Mapping[int, int]
+    bound: Mapping[str, Value]
+    holes: Mapping[str, Any]
+    deferred: tuple[tuple[str, Any, Any, int], ...]
+
+
+_Goal = tuple[Value, Value, str, int]
+"""Wanted pattern value, actual value, mnemonic of the reader and the place among its operands."""
+
+
+class _Attempt:
+    def __init__(self, pattern: Pattern, graph: Graph) -> None:
+        self._pattern = pattern
+        self._graph = graph
+        self.best = Miss(-1, "", 0)
+
+    def note(self, miss: Miss) -> None:
+        if miss.matched > self.best.matched:
+            self.best = miss
+
+    def solve(self, goals: tuple[_Goal, ...], found: _Found) -> Iterator[_Found]:
+        """Yield every way to meet all goals."""
+        if not goals:
+            yield found
+            return
+        (wanted, have, reader, place), *rest = goals
+        node = self._pattern.nodes[wanted.node]
+        after = (
+            self._operand(node.op, have, found)
+            if isinstance(node.op, str)
+            else self._node(node.op, wanted, have, found, (reader, place))
+        )
+        if isinstance(after, str):
+            self.note(Miss(len(found.nodes), after, have.node))
+            return
+        if isinstance(node.op, str) or wanted.node in found.nodes:
+            yield from self.solve(tuple(rest), after)
+            return
+        actual = self._graph.nodes[have.node].operands
+        orders = [node.operands]
+        if isinstance(node.op, _COMMUTATIVE):
+            orders.append(node.operands[::-1])
+        for order in orders:
+            more = tuple(
+                (w, h, node.op.mnemonic, i)
+                for i, (w, h) in enumerate(zip(order, actual, strict=True))
+            )
+            yield from self.solve((*more, *rest), after)
+
+    def _operand(self, name: str, have: Value, found: _Found) -> _Found | str:
+        if name in found.bound:
+            same = found.bound[name] == have
+            return found if same else f"operand `{name}` would be two different values"
+        form, kind = self._pattern.forms[name], self._graph.type_of(have)
+        if kind.rank < len(form.axes) or (kind.rank > len(form.axes) and not form.rest):
+            return f"operand `{name}` has {kind.rank} axes, not {len(form.axes)}"
+        pairs: list[tuple[str, Any, Any]] = [
+            (f"axis of `{name}`", want, size)
+            for want, size in zip(form.axes, kind.shape[kind.rank - len(form.axes) :], strict=True)
+        ]
+        if form.format is not None:
+            hole = named_size(form.format) if isinstance(form.format, str) else form.format
+            pairs.append((f"format of `{name}`", hole, kind.dtype))
+        first = name == next(iter(self._pattern.forms))
+        last = named_size("last" if first else f"last_{name}")
+        pairs.append((f"last axis of `{name}`", last, kind.rank - 1))
+        after = self._unify(pairs, found, have.node)
+        return (
+            after if isinstance(after, str) else replace(after, bound={**found.bound, name: have})
+        )
+
+    def _node(
+        self, op: Op, wanted: Value, have: Value, found: _Found, read: tuple[str, int]
+    ) -> _Found | str:
+        if wanted.result != have.result:
+            return f"result {have.result} is used, not {wanted.result}"
+        if wanted.node in found.nodes:
+            same = found.nodes[wanted.node] == have.node
+            return found if same else f"two different {op.mnemonic} where one is expected"
+        actual = self._graph.nodes[have.node]
+        if type(actual.op) is not type(op):
+            return f"{actual.op.mnemonic} stands where {op.mnemonic} is expected"
+        if len(actual.operands) != len(self._pattern.nodes[wanted.node].operands):
+            return f"{op.mnemonic} has {len(actual.operands)} operands"
+        subject = _subject(op, read)
+        pairs = [
+            (subject(each.name), getattr(op, each.name), getattr(actual.op, each.name))
+            for each in dataclasses.fields(op)
+        ]
+        after = self._unify(pairs, found, have.node)
+        if isinstance(after, str):
+            return after
+        return replace(after, nodes={**found.nodes, wanted.node: have.node})
+
+    def _unify(
+        self, pairs: list[tuple[str, Any, Any]], found: _Found, position: int
+    ) -> _Found | str:
+        holes = dict(found.holes)
+        deferred = list(found.deferred)
+        for subject, want, have in pairs:
+            for part, actual in _parts(want, have):
+                reason = _bind(subject, part, actual, holes)
+                if reason is None:
+                    deferred.append((subject, part, actual, position))
+                elif reason:
+                    return reason
+        return replace(found, holes=holes, deferred=tuple(deferred))
+
+    def finish(self, found: _Found) -> Site | Miss:
+        """Check what had to wait for all holes, then the preconditions."""
+        holes = {**self._pattern.spelling.fixed, **found.holes}
+        count, root = len(found.nodes), found.nodes[self._pattern.outputs[0].node]
+        for subject, want, have, position in found.deferred:
+            if reason := _bind(subject, want, have, holes):
+                return Miss(count, reason, position)
+        outputs = tuple(Value(found.nodes[v.node], v.result) for v in self._pattern.outputs)
+        interior = frozenset(found.nodes.values())
+        site = Site(self._graph, found.bound, holes, interior, outputs)
+        site = replace(site, holes={**holes, **self._pattern.rule.derive(site)})
+        for condition in self._pattern.rule.when:
+            if not condition.holds(site):
+                return Miss(self._pattern.size, condition.otherwise, root)
+        return site
+
+
+def _subject(op: Op, read: tuple[str, int]) -> Any:
+    if isinstance(op, Constant):
+        role = _ROLES.get(read, f"operand {read[1]} of {read[0]}")
+        return lambda name: role if name == "value" else f"{name} of {role}"
+    return lambda name: f"{name} of {op.mnemonic}"
+
+
+def _parts(want: Any, have: Any) -> list[tuple[Any, Any]]:
+    if isinstance(want, tuple) and isinstance(have, tuple) and len(want) == len(have):  # pyright: ignore[reportUnknownArgumentType]
+        return [pair for w, h in zip(want, have, strict=True) for pair in _parts(w, h)]  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return [(want, have)]
+
+
+def _bind(subject: str, want: Any, have: Any, holes: dict[str, Any]) -> str | None:
+    """Return "" if equal, None if a hole is still open, else the difference."""
+    if isinstance(want, sympy.Symbol):
+        expected = holes.setdefault(want.name, have)
+    elif isinstance(want, sympy.Expr):
+        names = {str(each) for each in want.free_symbols}
+        if not names <= holes.keys():
+            return None
+        table = {named_size(name): holes[name] for name in names}
+        expected = simplify_size(want.subs(table, simultaneous=True))
+    else:
+        expected = want
+    if isinstance(expected, bool) != isinstance(have, bool) or expected != have:
+        return f"{subject} is {_shown(have)}, not {_shown(expected)}"
+    return ""
+
+
+def _shown(value: Any) -> str:
+    return str(getattr(value, "value", value))
+
+
+def concrete_holes(**values: Any) -> SimpleNamespace:
+    """Return the holes as a side sees them when numbers are known."""
+    return SimpleNamespace(**values)

@@ -1,0 +1,149 @@
+"""Replace a mask that is computed from positions alone by the attribute it stands for."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import product
+from typing import ClassVar
+
+import numpy as np
+import sympy
+
+from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
+from ascendfx.ir.interpret import interpret
+from ascendfx.ir.op import Array
+from ascendfx.ir.ops import Attention, Call, Constant, Input, Iota, Param, Slice
+from ascendfx.ir.tensor_type import DType
+from ascendfx.passes.drop_unused import DropUnused
+from ascendfx.passes.graph_pass import Fidelity, GraphPass, GraphResult
+from ascendfx.passes.rebuild import copy_nodes, rebuild
+
+_LOWEST = {
+    DType.F16: -65504.0,
+    DType.BF16: -3.3895313892515355e38,
+    DType.F32: -3.4028234663852886e38,
+    DType.F64: -3.4028234663852886e38,
+}
+"""The lowest finite number of each format (f64: that of f32): masks use it in place of -inf."""
+
+_SMALL = 10
+_LARGEST = 600
+
+
+@dataclass(frozen=True, slots=True)
+class RecogniseCausalMask(GraphPass):
+    """Evaluate masks that depend on nothing but sizes, and compare them with the causal mask.
+
+    A mask is causal when for every tried number of tokens it is zero where token ``t`` may see
+    token ``s <= t`` and at most the lowest finite number of its format elsewhere: such scores have
+    weight zero in float32 as soon as a row has one visible token, which the diagonal is. Tried are
+    1 to 9 tokens, and the neighbours of every number that stands in the computation of the mask,
+    so that a window or a chunk of that size shows. A mask that holds a number above 600, that
+    depends on a tensor, or that is another one, stays an operand and is remarked.
+    """
+
+    name: ClassVar[str] = "recognise-causal-mask"
+    fidelity: ClassVar[Fidelity] = Fidelity.REAL
+
+    def run_graph(self, graph: Graph) -> GraphResult:
+        """Drop the causal masks."""
+        causal: dict[int, bool] = {}
+        remarks: list[str] = []
+        for position, node in enumerate(graph.nodes):
+            if isinstance(node.op, Attention) and node.op.masked:
+                reason = why_not_causal(graph, node)
+                causal[position] = not reason
+                if reason:
+                    remarks.append(f"recognise-causal-mask: {reason} at {node.location}")
+        if not any(causal.values()):
+            return GraphResult(graph, {}, tuple(remarks))
+
+        def emit(
+            builder: GraphBuilder, position: int, node: Node, operands: tuple[Value, ...]
+        ) -> tuple[Value, ...] | None:
+            if not causal.get(position) or not isinstance(node.op, Attention):
+                return None
+            return builder.add_multi(replace(node.op, causal=True, masked=False), *operands[:-1])
+
+        after = DropUnused().run_graph(rebuild(graph, emit)).graph
+        return GraphResult(after, {"masks recognised": sum(causal.values())}, tuple(remarks))
+
+
+def why_not_causal(graph: Graph, node: Node) -> str:
+    """Return why the mask of an attention cannot be dropped; "" if it is the causal mask."""
+    mask = node.operands[-1]
+    query, key = graph.type_of(node.operands[0]), graph.type_of(node.operands[1])
+    tokens = query.shape[1]
+    if tokens != key.shape[1]:
+        return f"{tokens} tokens attend to {key.shape[1]}"
+    alone = _subgraph(graph, mask)
+    if alone is None:
+        return "the mask depends on a tensor"
+    numbers = _numbers(alone)
+    if numbers and max(numbers) > _LARGEST:
+        return f"the mask holds the number {max(numbers)}, too large to try"
+    counts = set(range(1, _SMALL)) | {n + i for n in numbers for i in range(4) if n + i > 0}
+    if isinstance(tokens, int):
+        counts = {tokens}
+    elif not isinstance(tokens, sympy.Symbol):
+        return f"the number of tokens is {tokens}, not one size"
+    others = sorted(_names(alone) - {str(tokens)})
+    for count in sorted(counts):
+        for rest in product((1, 2), repeat=len(others)) if count < _SMALL else [(1,) * len(others)]:
+            sizes = {**dict(zip(others, rest, strict=True)), str(tokens): count}
+            if reason := _differs(alone, sizes, count):
+                return f"with {count} tokens {reason}"
+    return ""
+
+
+def _subgraph(graph: Graph, value: Value) -> Graph | None:
+    """Return the graph that computes ``value`` from sizes alone, if there is one."""
+    needed: set[int] = set()
+    pending = [value.node]
+    while pending:
+        position = pending.pop()
+        node = graph.nodes[position]
+        if isinstance(node.op, Input | Param | Call):
+            return None
+        if position not in needed:
+            needed.add(position)
+            pending += [operand.node for operand in node.operands]
+    builder = GraphBuilder(graph.name)
+    moved = copy_nodes(builder, graph, {}, frozenset(needed))
+    return builder.build(moved[value])
+
+
+def _numbers(graph: Graph) -> set[int]:
+    """Return the integers above one that stand in the graph as constants or bounds."""
+    found: set[float] = set()
+    for node in graph.nodes:
+        match node.op:
+            case Constant(value=value, dtype=dtype) if not dtype.is_float or value > _LOWEST[dtype]:
+                found.add(abs(value))
+            case Iota(start=start, step=step):
+                found |= {abs(start), abs(step)}
+            case Slice(start=start, stop=stop):
+                found |= {abs(each) for each in (start, stop) if isinstance(each, int)}
+            case _:
+                pass
+    return {math.ceil(each) for each in found if 1 < each < math.inf}
+
+
+def _names(graph: Graph) -> set[str]:
+    return {name for node in graph.nodes for kind in node.types for name in kind.names}
+
+
+def _differs(graph: Graph, sizes: Mapping[str, int], tokens: int) -> str:
+    (mask,) = interpret(graph, {}, sizes=sizes)
+    lowest = _LOWEST[graph.output_types[0].dtype]
+    visible = np.tril(np.ones((tokens, tokens), bool))
+    return _first_difference(np.asarray(mask), visible, lowest)
+
+
+def _first_difference(mask: Array, visible: Array, lowest: float) -> str:
+    shown = np.broadcast_to(mask, (*mask.shape[:2], *visible.shape))
+    wrong = np.where(visible, shown != 0, ~(shown <= lowest))
+    if not wrong.any():
+        return ""
+    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    return f"token {place[2]} adds {shown[place]} for token {place[3]}"

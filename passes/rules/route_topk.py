@@ -1,0 +1,192 @@
+"""Recognise the router of a mixture of experts: DeepSeek-V2, DeepSeek-V3 and plain top-k."""
+
+from collections.abc import Callable
+from functools import partial
+from itertools import product
+from typing import Any
+
+from ascendfx.ir.graph import GraphBuilder, Value
+from ascendfx.ir.ops import (
+    Add,
+    Cast,
+    Constant,
+    Divide,
+    Expand,
+    Multiply,
+    ReduceMax,
+    ReduceSum,
+    Reshape,
+    RouteTopk,
+    ScatterAlong,
+    Select,
+    Sigmoid,
+    Softmax,
+    TakeAlong,
+    Topk,
+)
+from ascendfx.ir.tensor_type import DType
+from ascendfx.passes.graph_pass import Fidelity
+from ascendfx.passes.rule import Precondition, Rule, SideBuilder, Site, Spelling
+
+_Pair = tuple[Value, Value]
+
+
+def _lhs(
+    b: SideBuilder,
+    h: Any,
+    logits: Value,
+    *bias: Value,
+    scoring: str,
+    group_score: str,
+    gathered: bool,
+    normalize: bool,
+    scaled: bool,
+) -> _Pair:
+    scores = b.add(Sigmoid() if scoring == "sigmoid" else Softmax(h.last), logits)
+    choice = b.add(Add(), scores, *bias) if bias else scores
+    if group_score:
+        choice = _limit_groups(b, h, choice, group_score)
+    values, ids = b.add_multi(Topk(h.k), choice)
+    weights = b.add(TakeAlong(h.last), scores, ids) if gathered else values
+    if normalize:
+        total = b.add(ReduceSum((h.last,)), weights)
+        tiny = b.add(Constant(1e-20, h.format))
+        weights = b.add(Divide(), weights, b.add(Add(), total, tiny))
+    if scaled:
+        weights = b.add(Multiply(), weights, b.add(Constant(h.scale, h.format)))
+    return weights, ids
+
+
+def _limit_groups(b: SideBuilder, h: Any, choice: Value, group_score: str) -> Value:
+    grouped = b.add(Reshape(h.grouped), choice)
+    if group_score == "top2_sum":
+        best = b.add(ReduceSum((h.last + 1,), keep=False), b.add_multi(Topk(2), grouped)[0])
+    else:
+        best = b.add(ReduceMax((h.last + 1,), keep=False), grouped)
+    _, kept = b.add_multi(Topk(h.topk_groups), best)
+    nothing = b.add(Expand(h.zeros), b.add(Constant(0.0, h.format)))
+    mask = b.add(ScatterAlong(h.last), nothing, kept, b.add(Constant(1.0, h.format)))
+    wide = b.add(Expand(h.grouped), b.add(Reshape(h.column), mask))
+    stays = b.add(Cast(DType.BOOL), b.add(Reshape(h.flat), wide))
+    return b.add(Select(), stays, choice, b.add(Constant(h.masked_value, h.format)))
+
+
+def _rhs(b: GraphBuilder, h: Any, logits: Value, *bias: Value) -> tuple[Value, ...]:
+    groups = (
+        {
+            "groups": h.grouped[-2],
+            "topk_groups": h.topk_groups,
+            "group_score": h.group_score,
+            "masked_value": float(h.masked_value),
+        }
+        if h.group_score
+        else {}
+    )
+    op = RouteTopk(
+        k=h.k,
+        scoring=h.scoring,
+        biased=bool(bias),
+        normalize=h.normalize,
+        scale=float(h.scale),
+        **groups,
+    )
+    return b.add_multi(op, logits, *bias)
+
+
+def _groups_are_contiguous(site: Site) -> bool:
+    if not site.holes["group_score"]:
+        return True
+    shape = site.type_of("logits").shape
+    grouped, zeros, column = (site.holes[name] for name in ("grouped", "zeros", "column"))
+    return (
+        len(grouped) == len(shape) + 1
+        and grouped[:-2] == shape[:-1]
+        and grouped[-2] * grouped[-1] == shape[-1]
+        and zeros == grouped[:-1]
+        and column == (*zeros, 1)
+        and site.holes["flat"] == shape
+    )
+
+
+def _kept_groups_have_enough(site: Site) -> bool:
+    if not site.holes["group_score"]:
+        return True
+    return site.holes["k"] <= site.holes["topk_groups"] * site.holes["grouped"][-1]
+
+
+_WHEN = (
+    Precondition(
+        "groups-are-not-contiguous",
+        _groups_are_contiguous,
+        "the groups are not equal runs of neighbouring experts",
+    ),
+    Precondition(
+        "groups-have-too-few-experts",
+        _kept_groups_have_enough,
+        "more experts are chosen than the kept groups have",
+    ),
+)
+
+
+def _spellings(*, biased: bool) -> tuple[Spelling, ...]:
+    """Return every combination of the choices; those that compute more come first."""
+    choices = product(
+        ("sigmoid", "softmax"),
+        ("top2_sum", "max", ""),
+        (True,) if biased else (True, False),
+        (True, False),
+        (True, False),
+    )
+    names = ("scoring", "group_score", "gathered", "normalize", "scaled")
+    spellings: list[Spelling] = []
+    for choice in choices:
+        options: dict[str, Any] = dict(zip(names, choice, strict=True))
+        lhs: Callable[..., _Pair] = partial(_lhs, **options)
+        unscaled = {} if options["scaled"] else {"scale": 1.0}
+        spellings.append(Spelling(lhs, {**options, **unscaled}))
+    return tuple(spellings)
+
+
+def _holes(sizes: Any) -> dict[str, Any]:
+    lead, groups, each = sizes["lead"], sizes["g"], sizes["n"]
+    topk_groups = (groups + 1) // 2
+    return {
+        "k": min(2, topk_groups * each),
+        "topk_groups": topk_groups,
+        "masked_value": float("-inf"),
+        "scale": 2.5,
+        "grouped": (*lead, groups, each),
+        "zeros": (*lead, groups),
+        "column": (*lead, groups, 1),
+        "flat": (*lead, groups * each),
+        "format": DType.F32,
+    }
+
+
+BIASED = Rule(
+    name="route-topk-biased",
+    identity="the experts with the largest score + bias, weighted by score  =  route_topk",
+    source="definition; DeepSeek-V3, arXiv 2412.19437, section 2.1.2, eqs. 12 to 16",
+    operands={"logits": "format: * e", "bias": "format: e"},
+    spellings=_spellings(biased=True),
+    rhs=_rhs,
+    fidelity=Fidelity.REAL,
+    holes=_holes,
+    minimum={"n": 2},
+    symbolic=False,
+    when=_WHEN,
+)
+
+UNBIASED = Rule(
+    name="route-topk",
+    identity="the experts with the largest score, weighted by it  =  route_topk",
+    source="definition; DeepSeek-V2, arXiv 2405.04434, section 2.1.2 and 2.2.2",
+    operands={"logits": "format: * e"},
+    spellings=_spellings(biased=False),
+    rhs=_rhs,
+    fidelity=Fidelity.REAL,
+    holes=_holes,
+    minimum={"n": 2},
+    symbolic=False,
+    when=_WHEN,
+)
