@@ -23,8 +23,10 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.size import Dim, named_size, names_in, product
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.drop_batch_axis import ROWS, DropBatchAxis
+from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.find_cache_cut import CacheCut, find_cache_cut
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.token_dependence import dependent_values, token_inputs
 
 REQUESTS = named_size("requests")
@@ -92,7 +94,11 @@ class DeriveIncrementalForm(ProgramPass):
             "caches per layer": max((len(cut.values) for cut in cuts), default=0),
             "cached elements per token and layer": max((cut.elements for cut in cuts), default=0),
         }
-        return PassResult(Program((entry, *others), program.recipes), statistics)
+        serving = Program((entry, *others), program.recipes)
+        # The key side over the rows of the step is dead now, and the one over the cache is there
+        # once per operand.
+        serving = ShareCommon().run(DropUnused().run(serving).program).program
+        return PassResult(serving, statistics)
 
 
 def _check_signature(program: Program) -> None:
