@@ -9,6 +9,7 @@ from ascendfx.ir.program import Program
 from ascendfx.passes.absorb_projections import AbsorbProjections
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.fold_weights import FoldWeights
+from ascendfx.passes.share_common import ShareCommon
 from tests.passes.serving_steps import BLOCK, Serving, checkpoint_of, full_logits
 from tests.passes.test_derive_incremental_form import load
 
@@ -17,7 +18,8 @@ PLAIN = load("latent_attention")
 
 def absorbed() -> Program:
     serving = DeriveIncrementalForm(block_tokens=BLOCK).run(PLAIN).program
-    return FoldWeights().run(AbsorbProjections().run(serving).program).program
+    result = FoldWeights().run(AbsorbProjections().run(serving).program)
+    return ShareCommon().run(result.program).program
 
 
 def test_both_projections_are_absorbed() -> None:
