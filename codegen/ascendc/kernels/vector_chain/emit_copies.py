@@ -1,0 +1,115 @@
+"""Text of the steps that move data between global and local memory."""
+
+from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.kernels.vector_chain.layout import Form, GlobalView, Layout
+from ascendfx.codegen.ascendc.kernels.vector_chain.plan import queue_name, queue_pitch
+from ascendfx.codegen.ascendc.kernels.vector_chain.program import Load, Store
+from ascendfx.codegen.ascendc.kernels.vector_chain.tile_text import TileText, index, times
+from ascendfx.codegen.ascendc.kernels.vector_kernel import CPP_TYPE, through_queue
+from ascendfx.ir.tensor_type import DType
+
+
+def write_load(out: CppWriter, text: TileText, i: int, step: Load) -> None:
+    """Copy a view in; bf16 is widened into the arena, f32 is used where it lands."""
+    dtype, layout = text.dtype(step.argument), text.layout(i)
+    queued = text.is_queued(i)
+    queue = f"v{i}Queue" if queued else queue_name(step, dtype)
+    local = f"v{i}" if queued else f"{step.argument}Local{i}"
+    with through_queue(out, queue, local, CPP_TYPE[dtype]):
+        _write_transfer(out, text, step.argument, step.view, layout, local, inward=True)
+    if not queued:
+        _write_cast(out, text, layout, f"v{i}", local, widen=True)
+        out.line(f"{queue}.FreeTensor({local});")
+
+
+def write_store(out: CppWriter, text: TileText, i: int, step: Store) -> None:
+    """Round a value to its argument's format and copy it out."""
+    dtype, layout = text.dtype(step.argument), text.layout(i)
+    queue, local = queue_name(step, dtype), f"{step.argument}Local{i}"
+    with through_queue(out, queue, local, CPP_TYPE[dtype]):
+        if dtype is DType.F32:
+            out.line(f"DataCopy({local}, v{step.source}, {text.elements(layout)});")
+        else:
+            _write_cast(out, text, layout, local, f"v{step.source}", widen=False)
+    _write_transfer(out, text, step.argument, step.view, layout, local, inward=False)
+    out.line(f"{queue}.FreeTensor({local});")
+
+
+def _write_cast(
+    out: CppWriter, text: TileText, layout: Layout, target: str, source: str, *, widen: bool
+) -> None:
+    mode = "CAST_NONE" if widen else "CAST_RINT"
+    queue = queue_pitch(layout.columns, DType.BF16)
+    if layout.form is Form.SCALAR or queue == layout.pitch or text.plan.tile.piece:
+        out.line(f"Cast({target}, {source}, RoundMode::{mode}, {text.elements(layout)});")
+        return
+    to, from_ = (layout.pitch, queue) if widen else (queue, layout.pitch)
+    with out.block(f"for (uint32_t line = 0; line < {text.lines(layout)}; ++line)"):
+        out.line(
+            f"Cast({target}[line * {to}], {source}[line * {from_}], RoundMode::{mode}, "
+            f"{layout.pitch});"
+        )
+
+
+def _write_transfer(
+    out: CppWriter,
+    text: TileText,
+    argument: str,
+    view: GlobalView,
+    layout: Layout,
+    local: str,
+    *,
+    inward: bool,
+) -> None:
+    """Write the copies of all lines, as few instructions as the view allows."""
+    size = text.dtype(argument).bytes
+    pitch = queue_pitch(layout.columns, text.dtype(argument))
+    width = text.width(layout)
+    whole = layout.form is Form.SCALAR or (pitch == view.columns and not text.plan.tile.piece)
+    if view.is_dense and whole:
+        count, length, gap = "1", times(text.lines(layout), view.columns), "0"
+    elif text.plan.tile.piece:
+        count, length, gap = "1", width, "0"
+    elif view.is_even:
+        count, length = text.lines(layout), width
+        gap = str((view.line_stride - view.columns) * size if view.line_stride else 0)
+    else:
+        gap = str((view.group_stride - view.columns) * size)
+        with out.block(f"for (uint32_t i = 0; i < {text.rows(layout)}; ++i)"):
+            start = _start(view, text, "row + i")
+            part = f"{local}[i * {layout.groups * pitch}]"
+            _write_copy(
+                out, argument, start, part, (str(layout.groups), times(width, size), gap), inward
+            )
+        return
+    start = _start(view, text, "row" if layout.per_row else "0")
+    _write_copy(out, argument, start, local, (count, times(length, size), gap), inward)
+
+
+def _start(view: GlobalView, text: TileText, row: str) -> str:
+    terms = [str(view.offset)] if view.offset else []
+    if row != "0" and view.row_stride:
+        shown = f"({row})" if " " in row else row
+        terms.insert(
+            0,
+            f"static_cast<uint64_t>{shown if shown[0] == '(' else f'({row})'} * {view.row_stride}",
+        )
+    if text.plan.tile.piece and view.columns > 1:
+        terms.append("column")
+    return " + ".join(terms) or "0"
+
+
+def _write_copy(
+    out: CppWriter,
+    argument: str,
+    start: str,
+    local: str,
+    sizes: tuple[str, str, str],
+    inward: bool,
+) -> None:
+    count, length, gap = sizes
+    place = f"{argument}Gm{index(start)}"
+    if inward:
+        out.line(f"CopyIn({local}, {place}, {count}, {length}, {gap}, 0);")
+    else:
+        out.line(f"CopyOut({place}, {local}, {count}, {length}, 0, {gap});")

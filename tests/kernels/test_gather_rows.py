@@ -1,0 +1,97 @@
+"""Gathered rows are copies, bit for bit, of the rows the ids name."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascendfx.codegen.ascendc.kernel import DeviceSize, Kernel
+from ascendfx.codegen.ascendc.kernels.gather_rows import emit_gather_rows, plan_gather_rows
+from ascendfx.codegen.ascendc.kernels.vector_kernel import local_bytes
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.tensor_type import DType
+from ascendfx.runtime.emulator import EmulatorError
+from tests.golden_file import Golden
+from tests.kernels.vector_case import TARGET, launch, random_array
+
+_TABLE_ROWS = 37
+
+
+def _kernel(columns: int, dtype: DType, *, capacity: int = 100, id_offset: int = 0) -> Kernel:
+    plan = plan_gather_rows(
+        rows=DeviceSize(0, capacity),
+        columns=columns,
+        table_rows=_TABLE_ROWS,
+        dtype=dtype,
+        target=TARGET,
+        id_offset=id_offset,
+    )
+    return emit_gather_rows(plan, "gather_rows")
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
+@pytest.mark.parametrize("columns", [1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 128])
+def test_rows_are_copied_for_every_remainder_of_a_block(columns: int, dtype: DType) -> None:
+    kernel = _kernel(columns, dtype)
+    table = random_array((_TABLE_ROWS, columns), dtype, seed=columns)
+    ids = np.random.default_rng(1).integers(0, _TABLE_ROWS, 100).astype(np.int32)
+    for rows in (0, 1, 49, 100):
+        y = launch(kernel, {"table": table, "ids": ids}, rows)["y"].reshape(100, columns)
+        np.testing.assert_array_equal(y[:rows], table[ids[:rows]])
+        assert np.isnan(y[rows:].astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
+def test_a_row_longer_than_local_memory_moves_in_pieces(dtype: DType) -> None:
+    columns = 65_536 + 3
+    kernel = _kernel(columns, dtype, capacity=3)
+    table = random_array((_TABLE_ROWS, columns), dtype, seed=0)
+    ids = np.array([5, 0, 36], np.int32)
+    y = launch(kernel, {"table": table, "ids": ids}, 3)["y"].reshape(3, columns)
+    np.testing.assert_array_equal(y, table[ids])
+
+
+def test_the_offset_is_added_to_every_id() -> None:
+    table = random_array((_TABLE_ROWS, 24), DType.F32, seed=0)
+    ids = np.array([10, 12, 46], np.int32)
+    kernel = _kernel(24, DType.F32, capacity=3, id_offset=-10)
+    y = launch(kernel, {"table": table, "ids": ids}, 3)["y"].reshape(3, 24)
+    np.testing.assert_array_equal(y, table[ids - 10])
+
+
+def test_an_id_outside_the_table_is_stopped_by_the_emulator() -> None:
+    table = random_array((_TABLE_ROWS, 24), DType.F32, seed=0)
+    kernel = _kernel(24, DType.F32, capacity=3)
+    with pytest.raises(EmulatorError, match="outside every argument"):
+        launch(kernel, {"table": table, "ids": np.array([1, _TABLE_ROWS, 2], np.int32)}, 3)
+
+
+@settings(max_examples=50)
+@given(
+    columns=st.integers(1, 200_000),
+    capacity=st.integers(1, 5_000),
+    dtype=st.sampled_from([DType.F32, DType.BF16]),
+)
+def test_every_plan_fits_local_memory(columns: int, capacity: int, dtype: DType) -> None:
+    plan = plan_gather_rows(
+        rows=DeviceSize(0, capacity), columns=columns, table_rows=9, dtype=dtype, target=TARGET
+    )
+    assert local_bytes(plan.buffers) <= TARGET.unified_buffer
+    assert plan.step_rows * plan.pitch * dtype.bytes % 32 == 0
+    assert 1 <= plan.step_rows <= 4_095
+
+
+def test_a_format_without_copies_is_refused() -> None:
+    with pytest.raises(GraphError, match="gather-rows takes f32 or bf16, not i8"):
+        _kernel(8, DType.I8)
+
+
+def test_golden(golden: Golden) -> None:
+    plan = plan_gather_rows(
+        rows=DeviceSize(0, 128),
+        columns=7_168,
+        table_rows=129_280,
+        dtype=DType.BF16,
+        target=TARGET,
+    )
+    golden.check("ascendc/gather_rows_v3.cpp", emit_gather_rows(plan, "embed_tokens").source)
