@@ -17,9 +17,10 @@ from ascendfx.codegen.ascendc.kernels.grouped_matmul import (
     plan_grouped_matmul,
 )
 from ascendfx.codegen.ascendc.kernels.matmul import MatmulPlan, emit_matmul, plan_matmul
+from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
 from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.ir.tensor_type import DType
-from ascendfx.runtime.emulator import BuiltKernel
+from ascendfx.runtime.emulator import BuiltKernel, build_kernels
 from tests.kernels.matmul_case import run_grouped_matmul, run_matmul
 from tests.kernels.text_mutants import Mutant, survivors, text_mutants
 
@@ -62,7 +63,7 @@ HARMLESS = {
 
 def _matmul(plan: MatmulPlan, name: str) -> Case:
     def run(built: BuiltKernel) -> None:
-        for rows in (0, 1, 2, 35, plan.product.rows):
+        for rows in (0, 1, 2, 27, plan.product.rows):
             run_matmul(built, plan, rows)
 
     return Case(emit_matmul(plan, name), run, HARMLESS)
@@ -94,6 +95,7 @@ def _cases() -> dict[str, Case]:
         ),
         "bf16_nz": plan_matmul(
             rows=DeviceSize(0, 30), n=800, k=152, dtype=DType.BF16, out_dtype=DType.F32,
+            a=MatrixView(8, 160),
             b_layout="nz", target=TARGET, tile=CubeTile(32, 32, 64, 32, x_stays=True),
         ),
     }  # fmt: skip
@@ -105,6 +107,7 @@ CASES = _cases()
 
 
 def unexplained(case: Case, mutants: tuple[Mutant, ...]) -> list[str]:
+    case.run(build_kernels([case.kernel], TARGET)[case.kernel.name])  # the kernel itself is right
     alive = survivors(case.kernel, mutants, case.run, TARGET)
     return [str(m) for m in alive if (m.before, m.after) not in case.harmless]
 
