@@ -1,0 +1,49 @@
+# Everything runs in .venv, made by the first target that needs it; running a target again repeats
+# only what changed. PYTHON may name another interpreter of version 3.11 or newer.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
+PYTEST_ARGS ?=
+
+.PHONY: help demo test check nightly golden bench clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+demo: .venv/.demo  ## the main job: compile the bundled model and generate with the emitted kernels
+	$(BIN)/ascendfx demo
+
+test: check  ## every check: format, lint, types, layers, tests
+	$(BIN)/python -m pytest -q -n 2 $(PYTEST_ARGS)
+
+check: .venv/.test  ## format, lint, types, layers
+	$(BIN)/ruff format --check --quiet .
+	$(BIN)/ruff check --quiet .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports --no-cache
+
+nightly: .venv/.test  ## the long property tests
+	$(BIN)/python -m pytest -q -n 2 --nightly
+
+golden: .venv/.test  ## rewrite golden files; review the diff
+	$(BIN)/python -m pytest -q --update-golden tests/kernels tests/lowering
+
+bench: .venv/.test  ## print the figures of tests/benchmarks
+	for each in tests/benchmarks/*.py; do $(BIN)/python $$each || exit 1; done
+
+clean:  ## remove what the other targets made
+	rm -rf .venv build dist *.egg-info .ruff_cache .pytest_cache .hypothesis
+
+.venv/bin/pip:
+	$(PYTHON) -m venv .venv
+
+# torch first and pinned exactly: a range may bring a CUDA build of several gigabytes.
+.venv/.demo: pyproject.toml constraints.txt | .venv/bin/pip
+	$(PIP) torch==2.13.0
+	$(PIP) -e '.[capture]'
+	touch $@
+
+.venv/.test: pyproject.toml constraints.txt | .venv/bin/pip
+	$(PIP) torch==2.13.0
+	$(PIP) -e '.[dev]'
+	touch $@ .venv/.demo
