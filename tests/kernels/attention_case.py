@@ -137,11 +137,11 @@ def _paged_cache(
     ]
     for request in set(row_request):
         last = max(p for p, r in zip(positions, row_request, strict=True) if r == request)
-        for token in range(last + 1):
-            block = table[request * shape.max_blocks + token // shape.block_tokens]
-            for cache in caches:
-                row = values(random, (cache.shape[-1],), shape.dtype)
-                cache[block, token % shape.block_tokens] = row
+        token = np.arange(last + 1)
+        block = table[request * shape.max_blocks + token // shape.block_tokens]
+        for cache in caches:
+            rows = values(random, (last + 1, cache.shape[-1]), shape.dtype)
+            cache[block, token % shape.block_tokens] = rows
     return caches[0].reshape(-1), caches[1].reshape(-1), table.astype(np.int32)
 
 

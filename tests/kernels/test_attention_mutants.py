@@ -1,0 +1,101 @@
+"""Every wrong version of a mixed attention kernel is a fault or a wrong value in the emulator.
+
+`HARMLESS` lists changed lines that are no errors, with the reason. The complete list of mutants
+runs nightly; a sample over the whole text runs always.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from ascendfx.codegen.ascendc.kernel import Kernel
+from ascendfx.codegen.ascendc.kernels.chunked_prefill_attention import (
+    emit_chunked_prefill_attention,
+    plan_chunked_prefill_attention,
+)
+from ascendfx.codegen.ascendc.kernels.combine_attention_splits import (
+    emit_combine_attention_splits,
+    plan_combine_attention_splits,
+)
+from ascendfx.codegen.ascendc.kernels.latent_decode_attention import (
+    emit_latent_decode_attention,
+    plan_latent_decode_attention,
+)
+from ascendfx.codegen.ascendc.target import find_target
+from ascendfx.ir.tensor_type import DType
+from ascendfx.runtime.emulator import BuiltKernel, build_kernels
+from tests.kernels.attention_case import run_decode, run_prefill
+from tests.kernels.attention_shapes import decode_shape, prefill_shape
+from tests.kernels.text_mutants import Mutant, survivors, text_mutants
+
+TARGET = find_target("ascend910b3")
+SAMPLE = 30
+
+HARMLESS: dict[str, str] = {}
+"""Reason why a change of this line (as emitted) does not matter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kernel to break and the launches that must notice."""
+
+    kernel: Kernel
+    run: Callable[[BuiltKernel], None]
+
+
+def _decode(dtype: DType) -> Case:
+    shape = decode_shape(dtype, 36, 48, 16, rows=30)
+    plan = plan_latent_decode_attention(shape, TARGET, splits=2)
+    combine = emit_combine_attention_splits(plan_combine_attention_splits(plan, TARGET), "merge")
+
+    def run(built: BuiltKernel) -> None:
+        merge = build_kernels([combine], TARGET)["merge"]
+        run_decode(plan, built, merge, [126, 128, 509, 300], [0, 1, 3, 3])
+        run_decode(plan, built, merge, [*range(100, 400, 10)], [*range(30)])
+
+    return Case(emit_latent_decode_attention(plan, "decode"), run)
+
+
+def _prefill(dtype: DType) -> Case:
+    shape = prefill_shape(dtype, 8, (48, 16, 80), rows=300, context=420)
+    plan = plan_chunked_prefill_attention(shape, TARGET)
+
+    def run(built: BuiltKernel) -> None:
+        run_prefill(plan, built, 127, 20)
+        run_prefill(plan, built, 100, 300)
+
+    return Case(emit_chunked_prefill_attention(plan, "prefill"), run)
+
+
+CASES = {
+    "decode-bf16": _decode(DType.BF16),
+    "decode-f32": _decode(DType.F32),
+    "prefill-bf16": _prefill(DType.BF16),
+    "prefill-f32": _prefill(DType.F32),
+}
+
+
+def unexplained(case: Case, mutants: tuple[Mutant, ...]) -> list[str]:
+    alive = survivors(case.kernel, mutants, case.run, TARGET)
+    return [str(mutant) for mutant in alive if mutant.before not in HARMLESS]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_there_are_mutants_of_every_kind(name: str) -> None:
+    kinds = Counter(mutant.kind for mutant in text_mutants(CASES[name].kernel.source))
+    assert kinds.total() >= 200, kinds
+    assert {"dropped-sync", "turned-event", "wrong-field", "wrong-loop"} <= set(kinds)
+
+
+@pytest.mark.parametrize("name", ["decode-bf16", "prefill-f32"])
+def test_a_sample_of_the_mutants_is_noticed(name: str) -> None:
+    mutants = text_mutants(CASES[name].kernel.source)
+    assert not unexplained(CASES[name], mutants[:: len(mutants) // SAMPLE])
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", CASES)
+def test_every_mutant_is_noticed(name: str) -> None:
+    assert not unexplained(CASES[name], text_mutants(CASES[name].kernel.source))
