@@ -1,0 +1,34 @@
+"""Everything that compiling a model produces, before anything runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
+from ascendfx.codegen.ascendc.target import Target
+from ascendfx.codegen.ascendc.weight_spec import TensorReader, WeightSpec
+from ascendfx.ir.program import Program
+from ascendfx.runtime.engine.serving_config import ServingConfig
+
+
+@dataclass(frozen=True)
+class CompiledModel:
+    """Plans and kernels for one target.
+
+    Attributes:
+        target: The chip.
+        config: What the engine must know of the model.
+        programs: Serving program of each plan, by the plan's name.
+        plans: ``decode`` and ``prefill``.
+        weights: How each weight of the plans is made from the checkpoint.
+        source: The checkpoint; read tensor by tensor.
+        tokenizer: Path of ``tokenizer.json``, if the model has one.
+    """
+
+    target: Target
+    config: ServingConfig
+    programs: Mapping[str, Program]
+    plans: Mapping[str, LaunchPlan]
+    weights: tuple[WeightSpec, ...]
+    source: TensorReader
+    tokenizer: Path | None

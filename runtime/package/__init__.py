@@ -1,0 +1,1 @@
+"""A compiled model on disk: kernels, plans, weights, tokenizer."""

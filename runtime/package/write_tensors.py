@@ -1,0 +1,123 @@
+"""Write a safetensors file tensor by tensor, never holding two of them.
+
+Source of the format: the safetensors README, section "Format": eight bytes of header length
+(little endian), a JSON header with dtype, shape and byte range of each tensor, then the data. The
+library of that name wants all tensors in memory at once, which a model larger than memory rules
+out; files written here are read back with it in the tests.
+"""
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.tensor_type import DType
+
+_NAMES = {
+    DType.F64: "F64",
+    DType.F32: "F32",
+    DType.F16: "F16",
+    DType.BF16: "BF16",
+    DType.I64: "I64",
+    DType.I32: "I32",
+    DType.I8: "I8",
+    DType.BOOL: "BOOL",
+}
+_ALIGNMENT = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TensorEntry:
+    """What the header says of one tensor."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Size of the data."""
+        size = self.dtype.bytes
+        for extent in self.shape:
+            size *= extent
+        return size
+
+
+def write_tensors(
+    path: Path,
+    entries: Sequence[TensorEntry],
+    load: Callable[[str], NDArray[Any]],
+    *,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> None:
+    """Write ``path``; it exists completely or not at all.
+
+    Args:
+        path: The file; its folder exists.
+        entries: The tensors in file order.
+        load: Returns the tensor of a name; called once for each, in order.
+        progress: ``progress(done, total, name)`` before each tensor.
+
+    Raises:
+        GraphError: The disk is full or not writable, or a tensor is not what its entry says.
+    """
+    header = _header(entries)
+    needed = len(header) + sum(entry.bytes for entry in entries)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        free = shutil.disk_usage(path.parent).free
+        if free < needed:
+            raise GraphError(
+                code="disk-full",
+                reason=f"{path} needs {needed:,} bytes, {free:,} are free",
+                hint="free some space, or write to another disk",
+            )
+        with temporary.open("wb") as file:
+            file.write(header)
+            for done, entry in enumerate(entries):
+                if progress:
+                    progress(done, len(entries), entry.name)
+                _write_one(file, entry, load(entry.name))
+        temporary.replace(path)
+    except OSError as error:
+        raise _disk_error(path, error) from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _write_one(file: Any, entry: TensorEntry, array: NDArray[Any]) -> None:
+    if array.shape != entry.shape or array.dtype != entry.dtype.numpy:
+        raise AssertionError(f"{entry} was announced, {array.dtype}{array.shape} came")
+    file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+
+
+def _header(entries: Sequence[TensorEntry]) -> bytes:
+    table: dict[str, Any] = {}
+    start = 0
+    for entry in entries:
+        table[entry.name] = {
+            "dtype": _NAMES[entry.dtype],
+            "shape": list(entry.shape),
+            "data_offsets": [start, start + entry.bytes],
+        }
+        start += entry.bytes
+    text = json.dumps(table, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % _ALIGNMENT)
+    return len(text).to_bytes(8, "little") + text
+
+
+def _disk_error(path: Path, error: OSError) -> GraphError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    return GraphError(
+        code="disk-full" if full else "not-writable",
+        reason=f"{path} cannot be written: {error.strerror or error}",
+        hint="free some space, or write to another folder",
+    )
