@@ -2,6 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +15,9 @@ from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.step_builder import build_step
 from ascendfx.runtime.engine.text_codec import TextCodec
 from ascendfx.runtime.executor.step import Executor
+
+if TYPE_CHECKING:
+    from ascendfx.runtime.compiled_model import CompiledModel
 
 Prompt = str | Sequence[int]
 """Text, or token ids."""
@@ -25,12 +31,19 @@ class Engine:
     Attributes:
         config: Limits and token ids of the model.
         executor: Runs the steps.
+        compiled: What the engine runs, if it was made from a model or a package.
     """
 
     def __init__(
-        self, config: ServingConfig, executor: Executor, codec: TextCodec | None = None
+        self,
+        config: ServingConfig,
+        executor: Executor,
+        codec: TextCodec | None = None,
+        *,
+        compiled: "CompiledModel | None" = None,
     ) -> None:
         self.config = config
+        self.compiled = compiled
         self.executor = executor
         self._codec = codec
         self._pool = BlockPool(executor.capacities("decode").blocks)
@@ -73,6 +86,18 @@ class Engine:
         ]
         self._run(requests, stop_at_eos=stop_at_eos, progress=progress)
         return [self._finished(request) for request in requests]
+
+    def save(self, directory: "str | PathLike[str]") -> None:
+        """Write kernels, plans, weights and tokenizer to a folder for `ascendfx.load`.
+
+        Raises:
+            GraphError: The place is taken by something else, or the disk is full or not writable.
+        """
+        from ascendfx.runtime.package.save_package import save_package  # noqa: PLC0415
+
+        if self.compiled is None:
+            raise GraphError("nothing-to-save", "this engine was not made from a compiled model")
+        save_package(self.compiled, Path(directory))
 
     def _encode(self, index: int, prompt: Prompt, new_tokens: int) -> tuple[int, ...]:
         if isinstance(prompt, str):

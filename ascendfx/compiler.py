@@ -1,0 +1,76 @@
+"""`compile`: from a model to an engine that generates."""
+
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ascendfx.runtime.compile_model import Limits, compile_model
+from ascendfx.runtime.engine.engine import Engine
+from ascendfx.runtime.start_engine import start_engine
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Progress = Callable[[str, int, int], None]
+
+
+def compile(  # noqa: A001  # the field's name for it
+    model: "nn.Module | str | PathLike[str]",
+    target: str = "ascend910b",
+    *,
+    dtype: str | None = None,
+    max_batch: int = 16,
+    max_context: int = 1024,
+    prefill_chunk: int = 128,
+    cache_blocks: int | None = None,
+    executor: str = "emulator",
+    dump_dir: str | PathLike[str] | None = None,
+    kernel_cache: str | PathLike[str] | None = None,
+    progress: Progress | None = None,
+) -> Engine:
+    """Compile a DeepSeek model for an Ascend 910B and return an engine that runs it.
+
+    The plain forward is captured, raised to operations of the field, turned into the step that
+    serves (cache placed by a minimum cut, projections absorbed for decode), lowered to a static
+    launch plan and emitted as Ascend C.
+
+    Args:
+        model: A causal language model ``logits = model(input_ids)``, or a Hugging Face directory
+            with ``config.json`` and safetensors.
+        target: ``ascend910b1`` to ``ascend910b4``; ``ascend910b`` is ``ascend910b2``.
+        dtype: ``"float32"`` or ``"bfloat16"``; None keeps the checkpoint's own.
+        max_batch: Requests that a decode step serves.
+        max_context: Tokens of a request, prompt and answer.
+        prefill_chunk: Prompt tokens that a prefill step serves.
+        cache_blocks: Cache blocks of 128 tokens; None: enough for ``max_batch`` full requests.
+        executor: ``"emulator"`` builds the kernels with g++ and runs them on the CPU;
+            ``"reference"`` interprets the graph in float64.
+        dump_dir: Receives the program after each pass.
+        kernel_cache: Folder of built kernels; None: the user's cache folder.
+        progress: ``progress(what, done, total)`` during work over two seconds.
+
+    Raises:
+        GraphError: The model cannot be captured or lowered, or an option is wrong; the message
+            says what, where and what to do.
+    """
+    limits = Limits(max_batch, max_context, prefill_chunk, cache_blocks)
+    report = progress or _silent
+    compiled = compile_model(
+        model,
+        target,
+        dtype=dtype,
+        limits=limits,
+        dump_dir=Path(dump_dir) if dump_dir else None,
+        progress=report,
+    )
+    return start_engine(
+        compiled,
+        executor,
+        kernel_cache=Path(kernel_cache) if kernel_cache else None,
+        progress=report,
+    )
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Show nothing."""

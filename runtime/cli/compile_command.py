@@ -1,0 +1,51 @@
+"""``ascendfx compile``: a model directory becomes a package."""
+
+from pathlib import Path
+
+import click
+
+from ascendfx.runtime.cli import options
+from ascendfx.runtime.cli.terminal_progress import terminal_progress
+from ascendfx.runtime.compile_model import Limits, compile_model
+from ascendfx.runtime.package.save_package import save_package
+
+
+@click.command("compile")
+@click.argument("model", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="Folder of the package; it must not exist, or be an older package.",
+)
+@options.target
+@options.dtype
+@options.max_batch
+@options.max_context
+@options.prefill_chunk
+@options.dump_dir
+def compile_command(
+    model: Path,
+    output: Path,
+    target: str,
+    dtype: str | None,
+    max_batch: int,
+    max_context: int,
+    prefill_chunk: int,
+    dump_dir: Path | None,
+) -> None:
+    """Compile the Hugging Face directory MODEL to a package of kernels, plans and weights."""
+    limits = Limits(max_batch=max_batch, max_context=max_context, prefill_chunk=prefill_chunk)
+    with terminal_progress() as progress:
+        compiled = compile_model(
+            model, target, dtype=dtype, limits=limits, dump_dir=dump_dir, progress=progress
+        )
+        save_package(compiled, output, progress=progress)
+    kernels = {kernel.name for plan in compiled.plans.values() for kernel in plan.kernels}
+    for name, plan in compiled.plans.items():
+        click.echo(
+            f"{name}: {len(plan.launches)} launches of {len(plan.kernels)} kernels, "
+            f"{plan.arena_bytes:,} bytes of arena"
+        )
+    click.echo(f"{output}: {len(kernels)} kernels, {len(compiled.weights)} weights")

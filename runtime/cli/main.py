@@ -1,0 +1,35 @@
+"""The command ``ascendfx``: collects the subcommands and turns errors into exit codes."""
+
+import sys
+
+import click
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.cli.compile_command import compile_command
+from ascendfx.runtime.cli.demo import demo
+from ascendfx.runtime.cli.opt import opt
+from ascendfx.runtime.cli.run import run
+from ascendfx.version import VERSION
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(VERSION, prog_name="ascendfx")
+def cli() -> None:
+    """Compile DeepSeek models for Huawei Ascend 910B and run them.
+
+    Results go to standard output, everything else to standard error. Exit code 1 means that the
+    input was at fault and the message says what to do.
+    """
+
+
+for command in (compile_command, demo, opt, run):
+    cli.add_command(command)
+
+
+def main() -> None:
+    """Run the command line; the only place that catches `GraphError`."""
+    try:
+        cli()
+    except GraphError as error:
+        click.echo(str(error), err=True)
+        sys.exit(1)

@@ -1,0 +1,41 @@
+"""``ascendfx opt``: run passes on a program in text form."""
+
+from pathlib import Path
+
+import click
+
+from ascendfx.ir.text.parser import parse_program
+from ascendfx.ir.text.printer import print_program
+from ascendfx.ir.verify import verify_program
+from ascendfx.passes.pipeline import run_pipeline
+from ascendfx.runtime.presets import PASSES
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("-p", "--passes", "names", default="", help="Comma-separated names, in order.")
+@click.option("--stats", is_flag=True, help="Print what each pass did to standard error.")
+@click.option("--remarks", is_flag=True, help="Print near misses to standard error.")
+@click.option("--list", "list_passes", is_flag=True, help="Print the names of all passes and stop.")
+def opt(file: Path, names: str, *, stats: bool, remarks: bool, list_passes: bool) -> None:
+    """Print the program in FILE (.ir) after the given passes."""
+    if list_passes:
+        click.echo("\n".join(sorted(PASSES)))
+        return
+    wanted = [name for name in names.split(",") if name]
+    unknown = [name for name in wanted if name not in PASSES]
+    if unknown:
+        raise click.BadParameter(
+            f"no pass is called `{unknown[0]}`; known: {', '.join(sorted(PASSES))}"
+        )
+    program = parse_program(file.read_text(encoding="utf-8"), file=str(file))
+    verify_program(program)
+    final, runs = run_pipeline(program, [PASSES[name] for name in wanted])
+    click.echo(print_program(final), nl=False)
+    for each in runs:
+        if stats:
+            counts = ", ".join(f"{n} {what}" for what, n in each.statistics.items()) or "no change"
+            click.echo(f"{each.name}: {counts} ({each.seconds * 1e3:.1f} ms)", err=True)
+        if remarks:
+            for line in each.remarks:
+                click.echo(f"{each.name}: {line}", err=True)

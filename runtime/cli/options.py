@@ -1,0 +1,63 @@
+"""Options that several subcommands share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ascendfx.codegen.ascendc.target import target_names
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+target: Decorator = click.option(
+    "-t",
+    "--target",
+    default="ascend910b",
+    show_default=True,
+    metavar="NAME",
+    help=f"Chip: {', '.join(target_names())}.",
+)
+dtype: Decorator = click.option(
+    "--dtype",
+    type=click.Choice(["float32", "bfloat16"]),
+    default=None,
+    help="Element format of weights and activations; default: the checkpoint's own.",
+)
+max_batch: Decorator = click.option(
+    "--max-batch",
+    default=16,
+    show_default=True,
+    help="Requests a decode step serves.",
+)
+max_context: Decorator = click.option(
+    "--max-context",
+    default=1024,
+    show_default=True,
+    help="Tokens of a request, prompt and answer.",
+)
+prefill_chunk: Decorator = click.option(
+    "--prefill-chunk",
+    default=128,
+    show_default=True,
+    help="Prompt tokens a prefill step serves.",
+)
+dump_dir: Decorator = click.option(
+    "--dump-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=None,
+    help="Write the program after each pass to this folder.",
+)
+kernel_cache: Decorator = click.option(
+    "--kernel-cache",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=None,
+    help="Folder of built kernels; default: the user's cache folder.",
+)
+executor: Decorator = click.option(
+    "--executor",
+    type=click.Choice(["emulator", "reference"]),
+    default="emulator",
+    show_default=True,
+    help="Run the emitted kernels on the CPU, or interpret the graph in float64.",
+)

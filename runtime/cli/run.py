@@ -1,0 +1,59 @@
+"""``ascendfx run``: generate with a package."""
+
+import json
+from pathlib import Path
+
+import click
+
+from ascendfx.runtime.cli import options
+from ascendfx.runtime.cli.terminal_progress import terminal_progress
+from ascendfx.runtime.package.load_package import load
+
+
+@click.command()
+@click.argument("package", type=click.Path(path_type=Path))
+@click.option("-p", "--prompt", "prompts", multiple=True, help="A prompt; may be repeated.")
+@click.option(
+    "--prompts-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file with one prompt per line.",
+)
+@click.option("-n", "--max-new-tokens", default=64, show_default=True, help="Limit per prompt.")
+@click.option("--ignore-eos", is_flag=True, help="Go on behind end tokens.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+@options.kernel_cache
+def run(
+    package: Path,
+    prompts: tuple[str, ...],
+    prompts_file: Path | None,
+    max_new_tokens: int,
+    kernel_cache: Path | None,
+    *,
+    ignore_eos: bool,
+    as_json: bool,
+) -> None:
+    """Continue prompts with the package in folder PACKAGE."""
+    texts = list(prompts)
+    if prompts_file:
+        texts += prompts_file.read_text(encoding="utf-8").splitlines()
+    if not texts:
+        raise click.UsageError("no prompt: pass -p TEXT or --prompts-file FILE")
+    with terminal_progress() as progress:
+        engine = load(package, kernel_cache=kernel_cache, progress=progress)
+        results = engine.generate(
+            texts,
+            max_new_tokens=max_new_tokens,
+            stop_at_eos=not ignore_eos,
+            progress=lambda done, total: progress("tokens", done, total),
+        )
+    for prompt, result in zip(texts, results, strict=True):
+        if as_json:
+            line = {
+                "prompt": prompt,
+                "text": result.text,
+                "token_ids": list(result.token_ids),
+                "finish_reason": result.finish_reason,
+            }
+            click.echo(json.dumps(line, ensure_ascii=False))
+        else:
+            click.echo(f"{prompt}{result.text}\n")

@@ -1,0 +1,58 @@
+"""From a compiled model to an engine: choose the executor, load weights, build kernels."""
+
+from pathlib import Path
+
+from ascendfx.codegen.ascendc.weight_spec import evaluate_weight
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.compiled_model import CompiledModel
+from ascendfx.runtime.engine.engine import Engine
+from ascendfx.runtime.engine.text_codec import TextCodec
+from ascendfx.runtime.executor.emulated import EmulatedExecutor
+from ascendfx.runtime.executor.reference import ReferenceExecutor
+from ascendfx.runtime.executor.step import Executor
+from ascendfx.runtime.progress import Progress, silent
+
+EXECUTORS = ("emulator", "reference")
+
+
+def start_engine(
+    compiled: CompiledModel,
+    executor: str = "emulator",
+    *,
+    kernel_cache: Path | None = None,
+    progress: Progress = silent,
+) -> Engine:
+    """Return an engine that runs ``compiled``.
+
+    Raises:
+        GraphError: There is no such executor, or kernels cannot be built.
+    """
+    codec = TextCodec(compiled.tokenizer) if compiled.tokenizer else None
+    runner = _executor(compiled, executor, kernel_cache, progress)
+    return Engine(compiled.config, runner, codec, compiled=compiled)
+
+
+def _executor(
+    compiled: CompiledModel, name: str, kernel_cache: Path | None, progress: Progress
+) -> Executor:
+    if name == "reference":
+        capacities = {each: plan.capacities for each, plan in compiled.plans.items()}
+        return ReferenceExecutor(compiled.programs, capacities, compiled.source)
+    if name != "emulator":
+        raise GraphError(
+            code="unknown-executor",
+            reason=f"no executor is called `{name}`",
+            hint=f"known: {', '.join(EXECUTORS)}",
+        )
+    weights = {}
+    for done, spec in enumerate(compiled.weights):
+        progress("weights", done, len(compiled.weights))
+        weights[spec.name] = evaluate_weight(spec, compiled.source)
+    progress("weights", len(compiled.weights), len(compiled.weights))
+    return EmulatedExecutor(
+        compiled.plans,
+        weights,
+        compiled.target,
+        cache_dir=kernel_cache,
+        progress=lambda done, total, _name: progress("build kernels", done, total),
+    )
