@@ -89,8 +89,13 @@ void LoadFractals(const LocalOperand& dst, const LocalOperand& src, uint32_t ele
           {Fractals(Piece(dst, 0, kFractal), count, move.targetStride)},
           Cost{.bytes = count * kFractal, .repeats = count}, {.carriesPoison = true});
     for (uint32_t i = 0; i < count; ++i) {
-        CarryFractal(src, uint64_t(move.start + i * move.sourceStride), dst,
-                     uint64_t(i * move.targetStride), p.ifTranspose ? 2 : 0);
+        const uint64_t from = src.address + uint64_t(move.start + i * move.sourceStride);
+        const uint64_t to = dst.address + uint64_t(i * move.targetStride);
+        if (p.ifTranspose) {
+            CarryTransposed(Space::L1, from, dst.space(), to);
+        } else {
+            CarryPoison(Space::L1, from, dst.space(), to, kFractal);
+        }
     }
     if (!kValues) return;
     MoveFractals(LocalBytes(src) + move.start, LocalBytes(dst), count, move.sourceStride,

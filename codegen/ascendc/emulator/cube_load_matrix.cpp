@@ -95,6 +95,11 @@ void CarryRows(const Part& part, const LocalOperand& src, const LocalOperand& ds
     ForEachRow(part, [&](uint32_t row, uint32_t column, uint64_t source) {
         const bool outside = row >= part.rows;
         if (!outside && !IsPoisoned(Space::L1, src.address + source, 32)) return;
+        if (!part.transposed) {
+            const uint64_t target = dst.address + part.Target(row, column);
+            if (outside) return SetPoison(dst.space(), target, 32);
+            return CarryPoison(Space::L1, src.address + source, dst.space(), target, 32);
+        }
         for (uint32_t i = 0; i < part.k0; ++i) {
             const uint64_t from = src.address + source + i * part.bytes;
             if (!outside && !IsPoisoned(Space::L1, from, part.bytes)) continue;
