@@ -1,13 +1,18 @@
 """The chain from a model to plans: capture, rewrite, lower."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
 from ascendfx.codegen.ascendc.lowering.lower_program import lower_program
 from ascendfx.codegen.ascendc.target import find_target
+from ascendfx.codegen.ascendc.weight_spec import WeightSpec
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType
+from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.runtime.capture_checkpoint import capture
 from ascendfx.runtime.compiled_model import CompiledModel
@@ -17,6 +22,7 @@ from ascendfx.runtime.progress import Progress, silent
 
 _DTYPES = {"float32": DType.F32, "bfloat16": DType.BF16}
 _BLOCK_TOKENS = 128
+_PASSES: Mapping[str, tuple[ProgramPass, ...]] = {"decode": DECODE, "prefill": PREFILL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +65,7 @@ def compile_model(
     *,
     dtype: str | None = None,
     limits: Limits | None = None,
+    plans: Sequence[str] = ("decode", "prefill"),
     dump_dir: Path | None = None,
     progress: Progress = silent,
 ) -> CompiledModel:
@@ -69,6 +76,7 @@ def compile_model(
         target: Name of the chip.
         dtype: ``"float32"`` or ``"bfloat16"``; None keeps the checkpoint's own.
         limits: Sizes the plans are made for.
+        plans: Which kinds of step to compile.
         dump_dir: Receives the program after each pass, in ``serving``, ``decode`` and ``prefill``.
         progress: Told about each stage.
 
@@ -81,37 +89,34 @@ def compile_model(
         raise GraphError(
             "unknown-dtype", f"no element format `{dtype}`", hint="use float32 or bfloat16"
         )
-    stages = ("capture", "derive the serving form", "lower decode", "lower prefill")
-    progress(stages[0], 0, 1)
+    progress("capture", 0, 1)
     captured = capture(model, dtype=_DTYPES[dtype] if dtype else None)
-    progress(stages[0], 1, 1)
-    progress(stages[1], 0, 1)
+    progress("capture", 1, 1)
+    progress("derive the serving form", 0, 1)
     serving, _ = run_pipeline(captured.program, TO_SERVING, dump_dir=_folder(dump_dir, "serving"))
-    progress(stages[1], 1, 1)
-    programs, plans, weights = {}, {}, {}
-    for stage, (name, passes) in zip(
-        stages[2:], {"decode": DECODE, "prefill": PREFILL}.items(), strict=True
-    ):
-        progress(stage, 0, 1)
-        program, _ = run_pipeline(serving, passes, dump_dir=_folder(dump_dir, name))
-        decode = name == "decode"
-        plan, specs = lower_program(
-            program,
+    progress("derive the serving form", 1, 1)
+    programs: dict[str, Program] = {}
+    lowered: dict[str, LaunchPlan] = {}
+    weights: dict[str, WeightSpec] = {}
+    for name in plans:
+        progress(f"lower {name}", 0, 1)
+        programs[name], _ = run_pipeline(serving, _PASSES[name], dump_dir=_folder(dump_dir, name))
+        lowered[name], specs = lower_program(
+            programs[name],
             target=chip,
             name=name,
-            rows=limits.max_batch if decode else limits.prefill_chunk,
-            requests=limits.max_batch if decode else 1,
+            rows=limits.prefill_chunk if name == "prefill" else limits.max_batch,
+            requests=1 if name == "prefill" else limits.max_batch,
             context=limits.max_context,
             blocks=limits.blocks,
         )
-        programs[name], plans[name] = program, plan
         weights.update({spec.name: spec for spec in specs})
-        progress(stage, 1, 1)
+        progress(f"lower {name}", 1, 1)
     return CompiledModel(
         target=chip,
         config=ServingConfig(captured.vocabulary, frozenset(captured.end_tokens), _BLOCK_TOKENS),
         programs=programs,
-        plans=plans,
+        plans=lowered,
         weights=tuple(weights.values()),
         source=captured.source,
         tokenizer=captured.tokenizer,
