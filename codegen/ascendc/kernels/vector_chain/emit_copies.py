@@ -78,22 +78,21 @@ def _write_transfer(
         with out.block(f"for (uint32_t i = 0; i < {text.rows(layout)}; ++i)"):
             start = _start(view, text, "row + i")
             part = f"{local}[i * {layout.groups * pitch}]"
-            _write_copy(
-                out, argument, start, part, (str(layout.groups), times(width, size), gap), inward
-            )
+            sizes = (str(layout.groups), times(width, size), gap)
+            _write_copy(out, argument, start, part, sizes, inward=inward)
         return
     start = _start(view, text, "row" if layout.per_row else "0")
-    _write_copy(out, argument, start, local, (count, times(length, size), gap), inward)
+    sizes = (count, times(length, size), gap)
+    _write_copy(out, argument, start, local, sizes, inward=inward)
 
 
 def _start(view: GlobalView, text: TileText, row: str) -> str:
-    terms = [str(view.offset)] if view.offset else []
+    """Return the subscript of the first element copied."""
+    terms: list[str] = []
     if row != "0" and view.row_stride:
-        shown = f"({row})" if " " in row else row
-        terms.insert(
-            0,
-            f"static_cast<uint64_t>{shown if shown[0] == '(' else f'({row})'} * {view.row_stride}",
-        )
+        terms.append(f"static_cast<uint64_t>({row}) * {view.row_stride}")
+    if view.offset:
+        terms.append(str(view.offset))
     if text.plan.tile.piece and view.columns > 1:
         terms.append("column")
     return " + ".join(terms) or "0"
@@ -105,6 +104,7 @@ def _write_copy(
     start: str,
     local: str,
     sizes: tuple[str, str, str],
+    *,
     inward: bool,
 ) -> None:
     count, length, gap = sizes

@@ -36,7 +36,7 @@ _LONGEST_STRIDE = 255 * 8
 """Elements a repeat stride reaches: 255 blocks."""
 
 
-def write_step(out: CppWriter, text: TileText, i: int, step: Step) -> None:
+def write_step(out: CppWriter, text: TileText, i: int, step: Step) -> None:  # noqa: C901, PLR0912  # a match over a closed union
     """Write one computing step."""
     layout = text.layout(i)
     elements = signed(text.elements(layout))
@@ -157,14 +157,12 @@ def _write_combine(out: CppWriter, text: TileText, i: int, step: Combine) -> Non
     result = text.layout(i)
     left, right = text.layout(step.left), text.layout(step.right)
     call = f"(v{i}, v{step.left}, v{step.right}, "
-    if (
-        left == result == right
-        or text.plan.tile.piece
-        and Form.BLOCK not in (left.form, right.form)
-    ):
+    in_pieces = text.plan.tile.piece > 0
+    spreads = Form.BLOCK in (left.form, right.form)
+    if left == result == right or (in_pieces and not spreads):
         out.line(f"{step.instruction}{call}{signed(text.elements(result))});")
         return
-    if result.form is Form.SCALAR or text.plan.tile.piece:
+    if result.form is Form.SCALAR or in_pieces:
         name = f"{step.instruction}Columns"
         text.helpers.add(name)
         blocks = [0 if each.form is Form.BLOCK else 1 for each in (left, right)]
@@ -182,12 +180,7 @@ def _write_lines(
     pitch, groups = result.pitch, result.groups
     own_row = groups * pitch
     even = all(each.row == groups * each.line for each in accesses)
-    plain = all(
-        each.block
-        and each.line == (own_row if groups == 1 else pitch)
-        or (groups == 1 and each.block)
-        for each in accesses
-    )
+    plain = all(each.block and (groups == 1 or each.line == pitch) for each in accesses)
     lines = text.plan.tile.rows * groups
     short = pitch <= _LONGEST_STRIDE
     if plain and (not short or -(-pitch // 64) * groups >= text.plan.tile.rows):

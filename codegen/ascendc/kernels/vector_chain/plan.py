@@ -1,7 +1,7 @@
 """Choose the tile of a vector chain: as many rows as local memory holds, or pieces of one row."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ascendfx.codegen.ascendc.kernel import DeviceSize
 from ascendfx.codegen.ascendc.kernels.reduction_work import reduce_max_work_elements
@@ -38,6 +38,9 @@ from ascendfx.ir.tensor_type import DType
 
 _PIECE = 2_048
 """Columns of a piece: 4 KiB in bf16 keep the copies efficient, short rows still fill the cores."""
+
+_COPIES = ((2, 2), (2, 1), (1, 1))
+"""Buffers per input and output queue, in order of preference: overlap is given up last."""
 
 _MAX_LINES = 8 * 255
 """Lines of a tile: one Brcb spreads eight per repeat (asc-devkit, Brcb)."""
@@ -84,6 +87,7 @@ class _Request:
     rows: DeviceSize
     blocks: int
     pieces: int
+    copies: tuple[int, int] = (2, 2)
 
 
 def plan_vector_chain(
@@ -116,6 +120,7 @@ def plan_vector_chain(
     groups = max(each.groups for each in program.layouts)
     most = max(1, min(-(-rows.capacity // blocks), min(_MAX_LINES, MAX_COPY_BLOCKS) // groups))
     request = _Request(graph.name, program, schedule, rows, blocks, 1)
+    request = _most_buffers(request, target)
     best = _measure(request, Tile(1))
     _check_fits(best, target)
     low, high = 1, most
@@ -127,6 +132,15 @@ def plan_vector_chain(
         else:
             high = middle - 1
     return best
+
+
+def _most_buffers(request: _Request, target: Target) -> _Request:
+    """Return the request with the first choice of buffers with which one row fits."""
+    for copies in _COPIES:
+        request = replace(request, copies=copies)
+        if local_bytes(_measure(request, Tile(1)).buffers) <= target.unified_buffer:
+            break
+    return request
 
 
 def _plan_pieces(
@@ -172,7 +186,7 @@ def _measure(request: _Request, tile: Tile) -> VectorChainPlan:
     work = max((reduce_max_work_elements(each, with_index=False) for each in lines), default=0)
     buffers = [
         LocalBuffer("arenaBuffer", BufferKind.SCRATCH, round_up(places.elements, 8) * 4),
-        *_queues(program, schedule, tile),
+        *_queues(request, tile),
     ]
     if work:
         buffers.append(LocalBuffer("workBuffer", BufferKind.SCRATCH, work * 4))
@@ -195,8 +209,9 @@ def _measure(request: _Request, tile: Tile) -> VectorChainPlan:
     )
 
 
-def _queues(program: ChainProgram, schedule: Schedule, tile: Tile) -> list[LocalBuffer]:
+def _queues(request: _Request, tile: Tile) -> list[LocalBuffer]:
     """Return a shared queue for bf16 loads, one per f32 load, and shared output queues."""
+    program, schedule = request.program, request.schedule
     shared: dict[str, int] = {}
     queues: list[LocalBuffer] = []
     for i in (*schedule.once, *schedule.tile):
@@ -206,14 +221,15 @@ def _queues(program: ChainProgram, schedule: Schedule, tile: Tile) -> list[Local
         dtype = program.arguments[step.argument].dtype
         size = queue_bytes(program, i, dtype, tile)
         if stays_in_queue(program, i):
-            copies = 1 if i in schedule.once else 2
+            copies = 1 if i in schedule.once else request.copies[0]
             queues.append(LocalBuffer(f"v{i}Queue", BufferKind.INPUT, size, copies))
         else:
             name = queue_name(step, dtype)
             shared[name] = max(shared.get(name, 0), size)
     for name, size in shared.items():
-        kind = BufferKind.INPUT if name.startswith("in") else BufferKind.OUTPUT
-        queues.append(LocalBuffer(name, kind, size, copies=2))
+        inward = name.startswith("in")
+        kind = BufferKind.INPUT if inward else BufferKind.OUTPUT
+        queues.append(LocalBuffer(name, kind, size, request.copies[0 if inward else 1]))
     return queues
 
 

@@ -1,0 +1,117 @@
+"""Graphs that models make chains of, over a number of rows."""
+
+from collections.abc import Callable
+
+from ascendfx.ir import ops
+from ascendfx.ir.graph import Graph, GraphBuilder, Value
+from ascendfx.ir.op import Op
+from ascendfx.ir.tensor_type import DType, TensorType
+
+
+class ChainGraph:
+    """A graph under construction whose values all have one format."""
+
+    def __init__(self, rows: int, dtype: DType) -> None:
+        self.rows = rows
+        self.dtype = dtype
+        self.builder = GraphBuilder("chain")
+        self._count = 0
+
+    def input(self, *shape: int, dtype: DType | None = None) -> Value:
+        """Add an input ``[rows, *shape]``."""
+        self._count += 1
+        kind = TensorType(dtype or self.dtype, (self.rows, *shape))
+        return self.builder.add(ops.Input(f"input{self._count}", kind))
+
+    def param(self, *shape: int, dtype: DType | None = None) -> Value:
+        """Add a parameter."""
+        self._count += 1
+        return self.builder.add(
+            ops.Param(f"param{self._count}", TensorType(dtype or self.dtype, shape))
+        )
+
+    def number(self, value: float, dtype: DType | None = None) -> Value:
+        """Add a constant."""
+        return self.builder.add(ops.Constant(value, dtype or self.dtype))
+
+    def add(self, op: Op, *operands: Value) -> Value:
+        """Add an operation."""
+        return self.builder.add(op, *operands)
+
+    def build(self, *outputs: Value) -> Graph:
+        """Return the graph."""
+        return self.builder.build(*outputs)
+
+
+def residual_norm(rows: int, columns: int, dtype: DType) -> Graph:
+    """``s = x + r; y = rms_norm(s)``, both results."""
+    graph = ChainGraph(rows, dtype)
+    x, r, gain = graph.input(columns), graph.input(columns), graph.param(columns)
+    total = graph.add(ops.Add(), x, r)
+    return graph.build(total, graph.add(ops.RmsNorm(1e-6), total, gain))
+
+
+def primitive_norm(rows: int, columns: int, dtype: DType) -> Graph:
+    """The norm as it is captured: power, mean, add, rsqrt, multiply."""
+    graph = ChainGraph(rows, dtype)
+    x, gain = graph.input(columns), graph.param(columns)
+    square = graph.add(ops.Power(), x, graph.number(2.0))
+    mean = graph.add(ops.ReduceMean((1,)), square)
+    inverse = graph.add(ops.Rsqrt(), graph.add(ops.Add(), mean, graph.number(1e-5)))
+    return graph.build(graph.add(ops.Multiply(), graph.add(ops.Multiply(), x, inverse), gain))
+
+
+def swiglu(rows: int, columns: int, dtype: DType) -> Graph:
+    """``silu(gate) * up`` of one tensor ``[rows, 2 columns]``."""
+    graph = ChainGraph(rows, dtype)
+    both = graph.input(2 * columns)
+    gate = graph.add(ops.Slice(1, 0, columns), both)
+    up = graph.add(ops.Slice(1, columns, 2 * columns), both)
+    return graph.build(graph.add(ops.Swiglu(), gate, up))
+
+
+def rotary(rows: int, heads: int, columns: int, dtype: DType, layout: tuple[bool, bool]) -> Graph:
+    """Rotary embedding of ``[rows, heads, columns]`` with f32 tables per row."""
+    graph = ChainGraph(rows, dtype)
+    x = graph.add(ops.Cast(DType.F32), graph.input(heads, columns))
+    cos, sin = (graph.input(1, columns // 2, dtype=DType.F32) for _ in range(2))
+    turned = graph.add(ops.Rotary(*layout), x, cos, sin)
+    return graph.build(graph.add(ops.Cast(dtype), turned))
+
+
+def query(rows: int, heads: int, nope: int, rope: int, dtype: DType) -> Graph:
+    """Split heads into a plain and a rotary part, rotate, join, as DeepSeek's queries are made."""
+    graph = ChainGraph(rows, dtype)
+    width = nope + rope
+    flat = graph.input(heads * width)
+    cos, sin = (graph.input(1, rope // 2) for _ in range(2))
+    x = graph.add(ops.Reshape((rows, heads, width)), flat)
+    plain = graph.add(ops.Slice(2, 0, nope), x)
+    turned = graph.add(
+        ops.Rotary(interleaved_in=True, interleaved_out=False),
+        graph.add(ops.Slice(2, nope, width), x),
+        cos,
+        sin,
+    )
+    return graph.build(graph.add(ops.Concat(2), plain, turned))
+
+
+def latent(rows: int, rank: int, rope: int, dtype: DType) -> Graph:
+    """Norm of the latent and rotation of the shared key: two results of one row."""
+    graph = ChainGraph(rows, dtype)
+    row, gain = graph.input(rank + rope), graph.param(rank)
+    cos, sin = (graph.input(rope // 2) for _ in range(2))
+    compressed = graph.add(ops.RmsNorm(1e-6), graph.add(ops.Slice(1, 0, rank), row), gain)
+    key = graph.add(ops.Slice(1, rank, rank + rope), row)
+    return graph.build(
+        compressed, graph.add(ops.Rotary(interleaved_in=True, interleaved_out=False), key, cos, sin)
+    )
+
+
+def elementwise(
+    rows: int, columns: int, dtype: DType, make: Callable[[ChainGraph, Value, Value], Value]
+) -> Graph:
+    """Any function of two inputs ``[rows, columns]``."""
+    graph = ChainGraph(rows, dtype)
+    a, b = graph.input(columns), graph.input(columns)
+    return graph.build(make(graph, a, b))
