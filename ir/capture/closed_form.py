@@ -211,9 +211,7 @@ def _multiply(_op: Op, f: list[Affine], _t: Sequence[TensorType], out: TensorTyp
 def _comparison(holds: Callable[[int], bool]) -> Rule:
     """Decided when the difference of both sides is the same everywhere."""
 
-    def rule(
-        _op: Op, f: list[Affine], _t: Sequence[TensorType], _o: TensorType
-    ) -> Affine | None:
+    def rule(_op: Op, f: list[Affine], _t: Sequence[TensorType], _o: TensorType) -> Affine | None:
         difference = f[0].plus(f[1].scaled(-1))
         if not difference.is_constant:
             return None
@@ -223,9 +221,7 @@ def _comparison(holds: Callable[[int], bool]) -> Rule:
 
 
 def _logical(result: Callable[..., bool]) -> Rule:
-    def rule(
-        _op: Op, f: list[Affine], _t: Sequence[TensorType], out: TensorType
-    ) -> Affine | None:
+    def rule(_op: Op, f: list[Affine], _t: Sequence[TensorType], out: TensorType) -> Affine | None:
         if not all(form.is_constant for form in f):
             return None
         return Affine(int(result(*(form.offset for form in f))), (0,) * out.rank)

@@ -22,25 +22,36 @@ _NOISE = ("aten._assert", "aten.sym_constrain_range", "aten.sym_size", "_operato
 """Calls without a tensor result: checks of PyTorch, and arithmetic on sizes."""
 
 
-def translate(exported: ExportedProgram, prefix: str, sizes: tuple[tuple[str, ...], ...]) -> Graph:
+def translate(
+    exported: ExportedProgram,
+    prefix: str,
+    sizes: tuple[tuple[str, ...], ...],
+    canonical: Mapping[str, str],
+) -> Graph:
     """Return the graph of an exported program with functional operations.
 
     Args:
         exported: After ``run_decompositions({})``.
         prefix: What stands before parameter names and module paths, because the model is wrapped.
         sizes: The names of the axes of each input.
+        canonical: The key under which each parameter, by any of its names, is stored.
 
     Raises:
         GraphError: The model changes one of its tensors, or an operation has no translation.
     """
     _refuse_mutation(exported, prefix)
-    return _Visitor(exported, prefix, sizes).run()
+    return _Visitor(exported, prefix, sizes, canonical).run()
 
 
 class _Visitor:
     def __init__(
-        self, exported: ExportedProgram, prefix: str, sizes: tuple[tuple[str, ...], ...]
+        self,
+        exported: ExportedProgram,
+        prefix: str,
+        sizes: tuple[tuple[str, ...], ...],
+        canonical: Mapping[str, str],
     ) -> None:
+        self._canonical = canonical
         self._exported = exported
         self._prefix = prefix
         self._values: dict[Node, Result] = {}
@@ -81,6 +92,7 @@ class _Visitor:
             self._values[node] = self._t.builder.leaf(op)
             return
         name = str(spec.target).removeprefix(self._prefix).removeprefix(".")
+        name = self._canonical.get(name, name)
         kind = self._t.type_of_meta(meta)
         if str(meta.dtype).startswith("torch.complex"):
             self._values[node] = ComplexPair(

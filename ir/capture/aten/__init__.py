@@ -6,6 +6,7 @@ from ascendfx.ir.capture.aten.elementwise import ELEMENTWISE
 from ascendfx.ir.capture.aten.index import INDEX
 from ascendfx.ir.capture.aten.product import PRODUCT
 from ascendfx.ir.capture.aten.reduce import REDUCE
+from ascendfx.ir.capture.aten.repeated import REPEATED
 from ascendfx.ir.capture.aten.shape import SHAPE
 from ascendfx.ir.capture.translation import Handler
 
@@ -18,5 +19,6 @@ HANDLERS: dict[str, Handler] = {
     **INDEX,
     **PRODUCT,
     **REDUCE,
+    **REPEATED,
     **SHAPE,
 }

@@ -1,0 +1,119 @@
+"""Whether two modules of a list do the same thing with parameters of the same shape."""
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_STRUCTURE = frozenset({"_parameters", "_buffers", "_modules"})
+_LIMIT = 8
+"""How deep attributes of attributes are compared; deeper ones count as different."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerList:
+    """A list of layers in a model.
+
+    Attributes:
+        path: Where the list is.
+        layers: Its elements.
+    """
+
+    path: str
+    layers: tuple[nn.Module, ...]
+
+    def path_of(self, index: int) -> str:
+        """Return the path of an element."""
+        return f"{self.path}.{index}" if self.path else str(index)
+
+
+def outermost_lists(model: nn.Module) -> tuple[LayerList, ...]:
+    """Return the module lists of ``model`` that are in no other module list."""
+    found: list[LayerList] = []
+    for path, module in model.named_modules():
+        inside = any(path.startswith(f"{outer.path}.") for outer in found)
+        if isinstance(module, nn.ModuleList) and not inside:
+            found.append(LayerList(path, tuple(module)))
+    return tuple(found)
+
+
+def runs_of_equal_layers(layers: Sequence[nn.Module]) -> list[range]:
+    """Return the maximal runs of neighbours with the same structure."""
+    runs: list[range] = []
+    start = 0
+    for index in range(1, len(layers) + 1):
+        if index == len(layers) or not _same_module(layers, index - 1, index):
+            runs.append(range(start, index))
+            start = index
+    return runs
+
+
+def _same_module(layers: Sequence[nn.Module], first: int, second: int) -> bool:
+    a, b = (dict(layers[i].named_modules()) for i in (first, second))
+    return a.keys() == b.keys() and all(
+        _same_parts(a[name], b[name], (first, second)) for name in a
+    )
+
+
+def _same_parts(a: nn.Module, b: nn.Module, indices: tuple[int, int]) -> bool:
+    if type(a) is not type(b):
+        return False
+    for table in ("_parameters", "_buffers"):
+        left, right = getattr(a, table), getattr(b, table)
+        if left.keys() != right.keys() or not all(
+            _same_tensor(left[name], right[name]) for name in left
+        ):
+            return False
+    left, right = ({k: v for k, v in vars(m).items() if k not in _STRUCTURE} for m in (a, b))
+    return _same_value(left, right, indices, 0)
+
+
+def _same_tensor(a: Tensor | None, b: Tensor | None) -> bool:
+    if a is None or b is None:
+        return a is b
+    return a.shape == b.shape and a.dtype == b.dtype
+
+
+def _same_value(a: Any, b: Any, indices: tuple[int, int], depth: int) -> bool:
+    """Compare attributes; a number may differ where it is each layer's own index."""
+    if a is b:
+        return True
+    if type(a) is not type(b) or depth > _LIMIT:
+        return False
+    match a:
+        case bool() | str() | float() | complex() | torch.dtype() | torch.device():
+            return bool(a == b)
+        case int():
+            return a == b or (a, b) == indices
+        case Tensor():
+            return False
+        case Mapping():
+            return a.keys() == b.keys() and all(
+                _same_value(a[key], b[key], indices, depth + 1) for key in a
+            )
+        case list() | tuple():
+            return len(a) == len(b) and all(
+                _same_value(x, y, indices, depth + 1) for x, y in zip(a, b, strict=True)
+            )
+        case set() | frozenset() | range():
+            return a == b
+        case functools.partial():
+            return _same_value(
+                (a.func, a.args, a.keywords), (b.func, b.args, b.keywords), indices, depth + 1
+            )
+        case nn.Module():
+            return _same_parts(a, b, indices)
+        case _:
+            return _same_object(a, b, indices, depth)
+
+
+def _same_object(a: Any, b: Any, indices: tuple[int, int], depth: int) -> bool:
+    function = getattr(a, "__func__", None)
+    if function is not None:
+        return function is getattr(b, "__func__", None)
+    if not hasattr(a, "__dict__") or callable(a):
+        return False
+    return _same_value(vars(a), vars(b), indices, depth + 1)
