@@ -30,7 +30,7 @@ BODY = """\
 """.replace("CAPACITY", str(CAPACITY))
 MARK = 7.0
 
-# q[8] = 0: blocks of q[1] times q[2] with gaps q[3] and q[4].
+# q: blockCount, blockLen, srcGap, dstGap.
 BLOCKS = """\
     Fill(a1, InitConstValueParams<T>(1, CAPACITY * sizeof(T) / 32, 0, T(@MARK@)));
     PipeBarrier<PIPE_MTE2>();
@@ -44,6 +44,15 @@ BLOCKS = """\
     DataCopy(cGm, a1, CAPACITY);
 """.replace("CAPACITY", str(CAPACITY))
 
+# q: repeatTimes, blockNum, dstGap.
+FILL = """\
+    Fill(a1, InitConstValueParams<T>(1, CAPACITY * sizeof(T) / 32, 0, T(@MARK@)));
+    PipeBarrier<PIPE_MTE2>();
+    Fill(a1, InitConstValueParams<T>(q[0], q[1], q[2], T(3.0f)));
+    Pass<HardEvent::MTE2_MTE3>();
+    DataCopy(cGm, a1, CAPACITY);
+""".replace("CAPACITY", str(CAPACITY))
+
 DTYPES = (DType.F32, DType.BF16, DType.F16)
 
 
@@ -53,7 +62,7 @@ def kernels() -> dict[str, BuiltKernel]:
         *(
             cube_kernel(f"{name}_{dtype.value}", text.replace("@MARK@", "7.0f"), dtype, out=dtype)
             for dtype in DTYPES
-            for name, text in (("nd", BODY), ("blocks", BLOCKS))
+            for name, text in (("nd", BODY), ("blocks", BLOCKS), ("fill", FILL))
         )
     )
 
@@ -138,6 +147,8 @@ def test_blocks_with_gaps(
         ((1, 16, 8, 0, 65536, 16, 1, 0), "srcDValue = 65536 is outside 1..65535"),
         ((1, 16, 8, 0, 8, 0, 1, 0), "dstNzC0Stride = 0 is outside 1..16384"),
         ((2, 16, 8, 0, 8, 16, 1, 100), "not a multiple of 32 bytes"),
+        ((2, 16, 8, 5, 8, 16, 1, 120), "writes 2 matrices over each other"),
+        ((2, 16, 8, 5, 8, 16, 1, 0), "writes 2 matrices over each other"),
         ((1, 16, 60, 0, 2000, 16, 1, 0), "bounds"),
         ((3, 1000, 8, 0, 8, 1000, 1, 16384), "bounds"),
     ],
@@ -148,6 +159,20 @@ def test_nd_to_nz_refuses(
     values = np.zeros(CAPACITY, np.float32)
     with pytest.raises(EmulatorError, match=message):
         launch(kernels["nd_f32"], values, values, q, DType.F32)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@given(repeats=st.integers(0, 10), length=st.integers(0, 20), gap=st.integers(0, 20))
+def test_fill_in_steps(
+    kernels: dict[str, BuiltKernel], dtype: DType, repeats: int, length: int, gap: int
+) -> None:
+    values = np.zeros(CAPACITY, dtype.numpy)
+    c = launch(kernels[f"fill_{dtype.value}"], values, values, (repeats, length, gap), dtype)
+    expected = np.full((CAPACITY * dtype.bytes // 32, 32 // dtype.bytes), MARK, dtype.numpy)
+    for repeat in range(repeats):
+        start = repeat * (length + gap)
+        expected[start : start + length] = 3
+    np.testing.assert_array_equal(c, expected.ravel())
 
 
 @pytest.mark.parametrize("zero", [0, 1, 2])

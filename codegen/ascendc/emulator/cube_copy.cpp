@@ -38,6 +38,23 @@ void CheckNdToNz(const AscendC::Nd2NzParams& p, uint32_t elementBytes, Site site
     }
 }
 
+// Whether the matrices of one copy share a granule of L1; one alone was checked before.
+bool MatricesOverlap(const std::vector<Range>& writes, uint32_t capacity) {
+    std::vector<bool> taken(capacity / 32);
+    for (const Range& range : writes) {
+        for (uint32_t i = 0; i < range.outerCount * range.count; ++i) {
+            const uint64_t begin = range.address + i / range.count * range.outerStride +
+                                   i % range.count * range.stride;
+            for (uint64_t at = begin / 32; at < (begin + range.length) / 32; ++at) {
+                if (at >= taken.size()) return false;  // Issue reports the bounds
+                if (taken[at]) return true;
+                taken[at] = true;
+            }
+        }
+    }
+    return false;
+}
+
 // Rows of 32 bytes with the tail of the last block zero: what one ND matrix becomes.
 void MoveNdToNz(const std::byte* source, std::byte* target, uint32_t rowBytes, uint32_t rows,
                 uint64_t sourcePitch, uint64_t rowPitch, uint64_t blockPitch) {
@@ -82,11 +99,16 @@ void CopyNdToNz(const LocalOperand& dst, const GlobalOperand& src, uint32_t elem
         if (matrix == 0 || sourceMatrix != 0) {
             reads.push_back(Piece(src, matrix * sourceMatrix, rowBytes).Times(rows, sourcePitch));
         }
-        if (matrix != 0 && targetMatrix == 0) continue;
+        if (matrix != 0 && sourceMatrix + targetMatrix == 0) continue;  // the same again
         const Range block = p.dstNzNStride == 1
                                 ? Piece(dst, matrix * targetMatrix, rows * 32)
                                 : Piece(dst, matrix * targetMatrix, 32).Times(rows, rowPitch);
         writes.push_back(block.TimesOuter(blocks, blockPitch));
+    }
+    if (writes.size() > 1 && MatricesOverlap(writes, 524288)) {
+        Fault(site, PIPE_MTE2, "arguments", dst.address,
+              "ND2NZ writes %u matrices over each other: dstNzMatrixStride = %u elements", matrices,
+              uint32_t(p.dstNzMatrixStride));
     }
     IssueLists("DataCopy ND2NZ", PIPE_MTE2, site, {reads.data(), uint32_t(reads.size())},
                {writes.data(), uint32_t(writes.size())},
