@@ -1,5 +1,7 @@
 """Loads into L0A and L0B: a product with the identity shows where every element went."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -158,68 +160,55 @@ A_MK = nd_to_nz("a1", "aGm", "m", "k")
 B_KN = nd_to_nz("b1", "bGm", "k", "n")
 A_SLABS = SLABS.format(dst="a1", src="aGm", rows="k", columns="m")
 B_SLABS = SLABS.format(dst="b1", src="bGm", rows="k", columns="n")
-WHOLE_SQUARES = {1: 32, 2: 16, 4: 16}
 
-# name -> (body, A is [k, m], B is [k, n])
-VARIANTS: dict[str, tuple[DType, str, bool, bool]] = {}
-for _dtype in (DType.F32, DType.BF16, DType.F16, DType.I8):
-    _bytes = _dtype.bytes
-    _a = A_SLABS if _bytes == 4 else A_KM
-    _b = B_SLABS if _bytes == 4 else B_KN
-    VARIANTS |= {
-        f"squares_a_{_dtype.value}": (
-            _dtype,
-            body(_a + B_NK, SQUARES_A[_bytes] + LOAD_B, _dtype, align=True),
-            True,
-            False,
-        ),
-        f"squares_b_{_dtype.value}": (
-            _dtype,
-            body(A_MK + _b, LOAD_A + SQUARES_B[_bytes], _dtype),
-            False,
-            True,
-        ),
-        f"plain_3d_{_dtype.value}": (
-            _dtype,
-            body(A_MK + B_NK, load_3d("a2", "a1", "m", "k", transpose=False) + LOAD_B, _dtype),
-            False,
-            False,
-        ),
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A way into L0.
+
+    Attributes:
+        dtype: Of both operands.
+        text: Body of the kernel.
+        stored: Which operand GM holds transposed: ``a`` as [k, m], ``b`` as [k, n], or none.
+    """
+
+    dtype: DType
+    text: str
+    stored: str = ""
+
+
+def variants_of(dtype: DType) -> dict[str, Variant]:
+    """Return every load that exists for a type."""
+    a_stored = A_SLABS if dtype.bytes == 4 else A_KM
+    b_stored = B_SLABS if dtype.bytes == 4 else B_KN
+    squares_a, squares_b = SQUARES_A[dtype.bytes] + LOAD_B, LOAD_A + SQUARES_B[dtype.bytes]
+    plain = load_3d("a2", "a1", "m", "k", transpose=False) + LOAD_B
+    loads = {
+        "squares_a": Variant(dtype, body(a_stored + B_NK, squares_a, dtype, align=True), "a"),
+        "squares_b": Variant(dtype, body(A_MK + b_stored, squares_b, dtype), "b"),
+        "plain_3d": Variant(dtype, body(A_MK + B_NK, plain, dtype)),
     }
-    if _bytes > 1:
-        VARIANTS |= {
-            f"transposed_3d_a_{_dtype.value}": (
-                _dtype,
-                body(
-                    A_KM + B_NK,
-                    load_3d("a2", "a1", "k", "m", transpose=True) + LOAD_B,
-                    _dtype,
-                    align=True,
-                ),
-                True,
-                False,
-            ),
-            f"transposed_3d_b_{_dtype.value}": (
-                _dtype,
-                body(A_MK + B_KN, LOAD_A + load_3d("b2", "b1", "k", "n", transpose=True), _dtype),
-                False,
-                True,
-            ),
-        }
-    if _bytes == 2:
-        VARIANTS[f"transposed_2d_a_{_dtype.value}"] = (
-            _dtype,
-            body(A_KM + B_NK, LOAD_A_TRANSPOSED + LOAD_B, _dtype),
-            True,
-            False,
-        )
+    if dtype.bytes > 1:
+        to_a = load_3d("a2", "a1", "k", "m", transpose=True) + LOAD_B
+        to_b = LOAD_A + load_3d("b2", "b1", "k", "n", transpose=True)
+        loads["transposed_3d_a"] = Variant(dtype, body(A_KM + B_NK, to_a, dtype, align=True), "a")
+        loads["transposed_3d_b"] = Variant(dtype, body(A_MK + B_KN, to_b, dtype), "b")
+    if dtype.bytes == 2:
+        text = body(A_KM + B_NK, LOAD_A_TRANSPOSED + LOAD_B, dtype)
+        loads["transposed_2d_a"] = Variant(dtype, text, "a")
+    return {f"{name}_{dtype.value}": variant for name, variant in loads.items()}
+
+
+VARIANTS = {
+    name: variant
+    for dtype in (DType.F32, DType.BF16, DType.F16, DType.I8)
+    for name, variant in variants_of(dtype).items()
+}
 
 
 @pytest.fixture(scope="module")
 def kernels() -> dict[str, BuiltKernel]:
-    return build(
-        *(cube_kernel(name, text, dtype) for name, (dtype, text, _, _) in VARIANTS.items())
-    )
+    return build(*(cube_kernel(name, each.text, each.dtype) for name, each in VARIANTS.items()))
 
 
 @pytest.mark.parametrize("name", VARIANTS)
@@ -227,20 +216,20 @@ def kernels() -> dict[str, BuiltKernel]:
 def test_every_element_arrives(
     kernels: dict[str, BuiltKernel], name: str, data: st.DataObject
 ) -> None:
-    dtype, _, a_transposed, b_transposed = VARIANTS[name]
+    dtype, stored = VARIANTS[name].dtype, VARIANTS[name].stored
     out = DType.I32 if dtype is DType.I8 else DType.F32
-    edge = 32 if dtype is DType.I8 and (a_transposed or b_transposed) else 1
+    edge = 32 if dtype is DType.I8 and stored else 1
     size = st.integers(max(1, 2 // edge), 100 // edge).map(lambda x: x * edge)
     wide, k = data.draw(size), data.draw(size)
     random = np.random.default_rng(data.draw(st.integers(0, 9)))
     identity = np.eye(k, dtype=dtype.numpy)
-    if b_transposed:
+    if stored == "b":
         b = random_values(random, (k, wide), dtype)
         c = launch(kernels[name], identity, b, (k, wide, k), out)[: k * wide]
         expected = b.astype(out.numpy)
     else:
         a = random_values(random, (wide, k), dtype)
-        stored = a.T if a_transposed else a
-        c = launch(kernels[name], np.ascontiguousarray(stored), identity, (wide, k, k), out)
+        left = np.ascontiguousarray(a.T) if stored == "a" else a
+        c = launch(kernels[name], left, identity, (wide, k, k), out)
         c, expected = c[: wide * k], a.astype(out.numpy)
     np.testing.assert_array_equal(c.reshape(expected.shape), expected)
