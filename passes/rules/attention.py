@@ -1,6 +1,6 @@
 """Recognise scaled dot-product attention, with and without a mask."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -100,8 +100,10 @@ def _spellings() -> tuple[Spelling, ...]:
     )
 
 
-def _holes(_: object) -> dict[str, Any]:
-    return {"factor": 0.125, "wide": DType.F32, "narrow": DType.F32}
+def _holes(sizes: Mapping[str, Any]) -> dict[str, Any]:
+    leads = ((), (sizes["t"],), (1, 1, sizes["t"]))  # a mask of one, two or four axes
+    lead = leads[min(len(sizes["lead"]), 2)]
+    return {"factor": 0.125, "wide": DType.F32, "narrow": DType.F32, "lead": lead}
 
 
 ATTENTION = Rule(

@@ -1,5 +1,6 @@
 """Split the contraction of attention where both sides are joined from parts."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from ascendfx.ir.graph import GraphBuilder, Value
@@ -8,11 +9,11 @@ from ascendfx.passes.graph_pass import Fidelity
 from ascendfx.passes.rule import Rule, SideBuilder, Spelling
 
 _OPERANDS = {
-    "q1": "b t h d",
-    "q2": "b t h e",
+    "q1": "b t g*n d",
+    "q2": "b t g*n e",
     "k1": "b s g d",
     "k2": "b s g e",
-    "v": "b s f w",
+    "v": "b s g w",
 }
 
 
@@ -42,8 +43,8 @@ def _rule(name: str, operands: dict[str, str]) -> Rule:
     )
 
 
-def _holes(sizes: object) -> dict[str, Any]:
-    return {"scale": 0.5, "causal": False}
+def _holes(sizes: Mapping[str, Any]) -> dict[str, Any]:
+    return {"scale": 0.5, "causal": False, "lead": (1, 1, sizes["t"])}
 
 
 ATTENTION_PARTS = _rule("attention-parts", _OPERANDS)

@@ -114,6 +114,12 @@ def _kept_groups_have_enough(site: Site) -> bool:
     return site.holes["k"] <= site.holes["topk_groups"] * site.holes["grouped"][-1]
 
 
+def _masked_experts_lose(site: Site) -> bool:
+    if site.holes["gathered"] or not site.holes["group_score"]:
+        return True
+    return site.holes["masked_value"] <= 0  # scores are positive
+
+
 _WHEN = (
     Precondition(
         "groups-are-not-contiguous",
@@ -148,17 +154,19 @@ def _spellings(*, biased: bool) -> tuple[Spelling, ...]:
 
 
 def _holes(sizes: Any) -> dict[str, Any]:
-    lead, groups, each = sizes["lead"], sizes["g"], sizes["n"]
+    lead, experts = sizes["lead"], sizes["e"]
+    groups = 2 if experts % 2 == 0 and experts >= 4 else 1
+    each = experts // groups
     topk_groups = (groups + 1) // 2
     return {
         "k": min(2, topk_groups * each),
         "topk_groups": topk_groups,
-        "masked_value": float("-inf"),
+        "masked_value": 0.0,
         "scale": 2.5,
         "grouped": (*lead, groups, each),
         "zeros": (*lead, groups),
         "column": (*lead, groups, 1),
-        "flat": (*lead, groups * each),
+        "flat": (*lead, experts),
         "format": DType.F32,
     }
 
@@ -172,7 +180,7 @@ BIASED = Rule(
     rhs=_rhs,
     fidelity=Fidelity.REAL,
     holes=_holes,
-    minimum={"n": 2},
+    minimum={"e": 2},
     symbolic=False,
     when=_WHEN,
 )
@@ -186,7 +194,14 @@ UNBIASED = Rule(
     rhs=_rhs,
     fidelity=Fidelity.REAL,
     holes=_holes,
-    minimum={"n": 2},
+    minimum={"e": 2},
     symbolic=False,
-    when=_WHEN,
+    when=(
+        *_WHEN,
+        Precondition(
+            "masked-experts-may-win",
+            _masked_experts_lose,
+            "experts of dropped groups get a value that may be among the largest, and as weight",
+        ),
+    ),
 )

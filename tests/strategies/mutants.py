@@ -1,0 +1,121 @@
+"""Programs that differ from a given one in a single detail: near misses for matchers."""
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from itertools import permutations
+from typing import Any
+
+import sympy
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
+from ascendfx.ir.op import Op
+from ascendfx.ir.ops import (
+    Add,
+    Call,
+    Divide,
+    Input,
+    Maximum,
+    Minimum,
+    Multiply,
+    Param,
+    ReduceMax,
+    ReduceMean,
+    ReduceSum,
+    Rsqrt,
+    Sigmoid,
+    Silu,
+    Softmax,
+    Sqrt,
+    Subtract,
+)
+from ascendfx.passes.rebuild import rebuild
+
+_FAMILIES = (
+    (Add, Subtract, Multiply, Divide, Maximum, Minimum),
+    (ReduceSum, ReduceMean, ReduceMax),
+    (Sigmoid, Silu, Sqrt, Rsqrt),
+)
+
+
+def mutants(graph: Graph) -> Iterator[tuple[str, Graph]]:
+    """Yield a description and a well-typed graph for every single change."""
+    for position, node in enumerate(graph.nodes):
+        if isinstance(node.op, Input | Param | Call):
+            continue
+        for op in variants(node.op):
+            changed = _replaced(graph, position, op, node.operands)
+            if changed is not None:
+                yield f"%{position} {node.op} -> {op}", changed
+        for operands in _other_operands(graph, position, node):
+            changed = _replaced(graph, position, node.op, operands)
+            if changed is not None:
+                yield f"%{position} {node.op.mnemonic} {node.operands} -> {operands}", changed
+
+
+def variants(op: Op) -> Iterator[Op]:
+    """Yield operations that differ in one attribute, or in kind."""
+    for field in dataclasses.fields(op):
+        for value in _neighbours(getattr(op, field.name)):
+            yield dataclasses.replace(op, **{field.name: value})
+    for family in _FAMILIES:
+        if type(op) in family:
+            values = {f.name: getattr(op, f.name) for f in dataclasses.fields(op)}
+            yield from (other(**values) for other in family if other is not type(op))
+    if isinstance(op, Sigmoid):
+        yield Softmax(1)
+    if isinstance(op, Softmax):
+        yield Sigmoid()
+
+
+def _neighbours(value: Any) -> Iterator[Any]:
+    match value:
+        case bool():
+            yield not value
+        case int():
+            yield from (value - 1, value + 1)
+        case float() if math.isinf(value):
+            yield from (0.0, -1.0)
+        case float():
+            yield from (value * 1.5, -value, value + 1)
+        case sympy.Expr():
+            yield value - 1
+        case tuple():
+            for i, each in enumerate(value):
+                for other in _neighbours(each):
+                    yield (*value[:i], other, *value[i + 1 :])
+            if 1 < len(value) <= 4:
+                yield from (p for p in permutations(value) if p != value)
+        case _:
+            pass
+
+
+def _other_operands(graph: Graph, position: int, node: Node) -> Iterator[tuple[Value, ...]]:
+    """Yield swapped operands, and each operand replaced by neighbours of the same type."""
+    if len(node.operands) == 2 and node.operands[0] != node.operands[1]:
+        yield node.operands[::-1]
+    for i, operand in enumerate(node.operands):
+        kind = graph.type_of(operand)
+        same = [
+            Value(p, r)
+            for p in range(position)
+            for r, each in enumerate(graph.nodes[p].types)
+            if each == kind and Value(p, r) != operand
+        ]
+        for other in same[-4:]:
+            yield (*node.operands[:i], other, *node.operands[i + 1 :])
+
+
+def _replaced(graph: Graph, place: int, op: Op, operands: tuple[Value, ...]) -> Graph | None:
+    def emit(
+        builder: GraphBuilder, position: int, node: Node, moved: tuple[Value, ...]
+    ) -> tuple[Value, ...] | None:
+        if position != place:
+            return None
+        return builder.add_multi(op, *operands)
+
+    try:
+        return rebuild(graph, emit)
+    except (GraphError, ValueError, TypeError):
+        return None
