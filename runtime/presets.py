@@ -11,7 +11,6 @@ from ascendfx.passes.pipeline import PASSES as LOCAL_PASSES
 from ascendfx.passes.pipeline import RAISE
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.simplify import Simplify
-from ascendfx.passes.single_request import SingleRequest
 
 TO_SERVING: tuple[ProgramPass, ...] = (DropUnused(), *RAISE, ShareCommon(), DeriveIncrementalForm())
 """From the captured forward to the step over rows with caches."""
@@ -27,14 +26,11 @@ _CLEAN_UP: tuple[ProgramPass, ...] = (
 DECODE: tuple[ProgramPass, ...] = (AbsorbProjections(), *_CLEAN_UP)
 """The step that adds one token to each of many requests: attention over the latent itself."""
 
-PREFILL: tuple[ProgramPass, ...] = (SingleRequest(), *_CLEAN_UP)
+PREFILL: tuple[ProgramPass, ...] = _CLEAN_UP
 """The step that adds a chunk of one request's prompt: keys and values are expanded."""
 
 PASSES: Mapping[str, ProgramPass] = {
     **LOCAL_PASSES,
-    **{
-        each.name: each
-        for each in (AbsorbProjections(), DeriveIncrementalForm(), FoldWeights(), SingleRequest())
-    },
+    **{each.name: each for each in (AbsorbProjections(), DeriveIncrementalForm(), FoldWeights())},
 }
 """Every pass with default parameters, by the name used on the command line."""
