@@ -2,10 +2,11 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator
-from itertools import permutations
+from collections.abc import Iterable, Iterator
+from itertools import islice, permutations
 from typing import Any
 
+import numpy as np
 import sympy
 
 from ascendfx.ir.diagnostic import GraphError
@@ -39,19 +40,37 @@ _FAMILIES = (
 )
 
 
+_Change = tuple[int, Op, tuple[Value, ...]]
+"""Position, the operation and the operands that stand there now."""
+
+
 def mutants(graph: Graph) -> Iterator[tuple[str, Graph]]:
     """Yield a description and a well-typed graph for every single change."""
+    yield from _built(graph, _changes(graph))
+
+
+def some_mutants(graph: Graph, *, count: int, seed: int) -> list[tuple[str, Graph]]:
+    """Return ``count`` of the mutants, chosen at random."""
+    changes = list(_changes(graph))
+    order = np.random.default_rng(seed).permutation(len(changes))
+    return list(islice(_built(graph, (changes[i] for i in order)), count))
+
+
+def _built(graph: Graph, changes: Iterable[_Change]) -> Iterator[tuple[str, Graph]]:
+    for position, op, operands in changes:
+        changed = _replaced(graph, position, op, operands)
+        if changed is not None:
+            node = graph.nodes[position]
+            yield f"%{position} {node.op} {node.operands} -> {op} {operands}", changed
+
+
+def _changes(graph: Graph) -> Iterator[_Change]:
     for position, node in enumerate(graph.nodes):
         if isinstance(node.op, Input | Param | Call):
             continue
-        for op in variants(node.op):
-            changed = _replaced(graph, position, op, node.operands)
-            if changed is not None:
-                yield f"%{position} {node.op} -> {op}", changed
+        yield from ((position, op, node.operands) for op in variants(node.op))
         for operands in _other_operands(graph, position, node):
-            changed = _replaced(graph, position, node.op, operands)
-            if changed is not None:
-                yield f"%{position} {node.op.mnemonic} {node.operands} -> {operands}", changed
+            yield position, node.op, operands
 
 
 def variants(op: Op) -> Iterator[Op]:
