@@ -1,82 +1,55 @@
-"""Module to program: the steps of a capture in order."""
+"""Capture a module that is in memory."""
 
-from collections.abc import Mapping
-from contextlib import ExitStack
+from typing import Any
 
 from torch import nn
 
-from ascendfx.ir.capture.choose_implementation import exportable
-from ascendfx.ir.capture.export_model import WRAPPER_PREFIX, export_model
-from ascendfx.ir.capture.outline_layers import outline_layers
-from ascendfx.ir.capture.repeat_layers import repeat_layers
-from ascendfx.ir.capture.same_structure import LayerList, outermost_lists
-from ascendfx.ir.capture.shorten_layers import NotAChainError, Run, find_runs, shortened
-from ascendfx.ir.capture.simplify_positions import simplify_positions
-from ascendfx.ir.capture.translate import translate
+from ascendfx.ir.capture.capture_program import capture_program
+from ascendfx.ir.capture.captured_model import CapturedModel, ModelFacts
+from ascendfx.ir.capture.module_source import source_of_module
+from ascendfx.ir.capture.without_values import copy_without_values
 from ascendfx.ir.program import Program
+from ascendfx.ir.tensor_type import DType
 
-_AXES = (("batch", "tokens"),)
 
+def capture_module(module: nn.Module, *, dtype: DType | None = None) -> CapturedModel:
+    """Return the plain forward of ``module`` as a program.
 
-def capture_program(model: nn.Module, *, shorten: bool = True) -> tuple[Program, tuple[str, ...]]:
-    """Return the program of a model's plain forward, and remarks about what was not possible.
-
-    The entry maps ``token_ids : i64[batch, tokens]`` to logits ``[batch, tokens, vocab]``. Each
-    distinct layer is one function. The model is left as it was; parameters are not read.
+    The module is neither changed nor copied: the source shares its tensors. Parameters on the meta
+    device can be captured, but not loaded.
 
     Args:
-        model: Parameters may be on the meta device.
-        shorten: Trace only two layers of each run of equal ones.
+        module: Its forward takes ids ``[batch, tokens]`` and returns logits, alone, as the
+            attribute ``logits`` or as the first of several results.
+        dtype: Element format of parameters and hidden states; the module's own by default.
 
     Raises:
-        GraphError: The model cannot be captured.
+        GraphError: The module cannot be captured.
     """
-    lists = outermost_lists(model)
-    canonical = canonical_keys(model)
-    runs = find_runs(lists) if shorten else ()
-    with exportable(model):
-        found = _attempt(model, lists, runs, canonical)
-        if isinstance(found, tuple):
-            return found
-        program, remarks = _whole(model, lists, canonical)
-    return program, (f"every layer was traced: {found}", *remarks)
+    shell, formats = copy_without_values(module, dtype)
+    program, remarks = capture_program(shell)
+    config = getattr(module, "config", None)
+    plain: dict[str, Any] = config.to_dict() if hasattr(config, "to_dict") else {}
+    facts = facts_of(program, type(module).__name__, plain)
+    return CapturedModel(program, source_of_module(module, formats), facts, remarks)
 
 
-def canonical_keys(model: nn.Module) -> dict[str, str]:
-    """Return the first name of each parameter and buffer, by each of its names."""
-    first: dict[int, str] = {}
-    keys: dict[str, str] = {}
-    for table in (model.named_parameters, model.named_buffers):
-        for name, tensor in table(remove_duplicate=False):
-            keys[name] = first.setdefault(id(tensor), name)
-    return keys
+def facts_of(program: Program, name: str, config: dict[str, Any]) -> ModelFacts:
+    """Return the facts that a program and a configuration in the usual spelling tell."""
+    logits = program.main.output_types[0]
+    return ModelFacts(
+        name=name,
+        dtype=logits.dtype,
+        vocabulary=int(logits.shape[-1]),
+        max_positions=int(config.get("max_position_embeddings") or 0),
+        end_ids=end_ids_of(config),
+        config=config,
+    )
 
 
-def _attempt(
-    model: nn.Module,
-    lists: tuple[LayerList, ...],
-    runs: tuple[Run, ...],
-    canonical: Mapping[str, str],
-) -> tuple[Program, tuple[str, ...]] | str:
-    """Capture with shortened runs; return the reason if that does not work out."""
-    if not runs:
-        return _whole(model, lists, canonical)
-    with ExitStack() as stack:
-        stack.enter_context(shortened(model, runs))
-        try:
-            exported = export_model(model)
-        except NotAChainError:
-            return "the layers of a run are not called alike"
-    flat = simplify_positions(translate(exported, WRAPPER_PREFIX, _AXES, canonical))
-    outlined = outline_layers(flat, [each.path for each in lists])
-    program = repeat_layers(outlined, runs, canonical)
-    return program if isinstance(program, str) else (program, outlined.remarks)
-
-
-def _whole(
-    model: nn.Module, lists: tuple[LayerList, ...], canonical: Mapping[str, str]
-) -> tuple[Program, tuple[str, ...]]:
-    exported = export_model(model)
-    flat = simplify_positions(translate(exported, WRAPPER_PREFIX, _AXES, canonical))
-    outlined = outline_layers(flat, [each.path for each in lists])
-    return outlined.program, outlined.remarks
+def end_ids_of(config: dict[str, Any]) -> tuple[int, ...]:
+    """Return the token ids that end a generation; a configuration has one, several or none."""
+    found: int | list[int] | None = config.get("eos_token_id")
+    if found is None:
+        return ()
+    return tuple(found) if isinstance(found, list | tuple) else (int(found),)

@@ -189,7 +189,7 @@ def histogram(
     source = t.builder.operands_of(value)[0] if isinstance(op, Cast) else value
     if min != 0 or max != bins - 1 or t.type_of(source).dtype.is_float:
         raise t.refuse(f"only integers 0 to bins - 1 can be counted, got [{min}, {max}]")
-    return t.add(Histogram(bins), t.cast(value, out.dtype))
+    return t.cast(t.add(Histogram(bins), source), out.dtype)
 
 
 def bincount(
