@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ascendfx.ir.tensor_type import DType
-from ascendfx.runtime.emulator import BuiltKernel
+from ascendfx.runtime.emulator import BuiltKernel, EmulatorError
 from tests.emulator.cube_kernel import (
     FIXPIPE,
     LOAD_A,
@@ -233,3 +233,33 @@ def test_every_element_arrives(
         c = launch(kernels[name], left, identity, (wide, k, k), out)
         c, expected = c[: wide * k], a.astype(out.numpy)
     np.testing.assert_array_equal(c.reshape(expected.shape), expected)
+
+
+TRANSPOSING = [name for name, variant in VARIANTS.items() if variant.stored]
+
+
+@pytest.fixture(scope="module")
+def kernels_that_read_too_deep() -> dict[str, BuiltKernel]:
+    return build(
+        *(
+            cube_kernel(
+                name,
+                VARIANTS[name].text,
+                VARIANTS[name].dtype,
+                replace=("    mmad.k = k;", "    mmad.k = k + 1;"),
+            )
+            for name in TRANSPOSING
+        )
+    )
+
+
+@pytest.mark.parametrize("name", TRANSPOSING)
+def test_rows_that_were_never_copied_stay_unusable(
+    kernels_that_read_too_deep: dict[str, BuiltKernel], name: str
+) -> None:
+    # 20 rows of [k, m] or [k, n] lie in L1; the load moves whole fractals of 32.
+    dtype = VARIANTS[name].dtype
+    out = DType.I32 if dtype is DType.I8 else DType.F32
+    square = np.zeros((32, 20), dtype.numpy)
+    with pytest.raises(EmulatorError, match="emulator-poison"):
+        launch(kernels_that_read_too_deep[name], square, square, (32, 32, 20), out)
