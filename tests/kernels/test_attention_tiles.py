@@ -45,14 +45,15 @@ requests = st.builds(
 )
 
 
-def test_deepseek_v3_decode_takes_all_heads_and_a_whole_block() -> None:
+def test_deepseek_v3_decode_takes_all_heads_and_prefetches_half_blocks() -> None:
     tiles = plan_attention_tiles(DEEPSEEK_V3, TARGET)
-    assert (tiles.lanes, tiles.key_tile, tiles.k_step, tiles.n_step) == (128, 128, 128, 128)
+    assert (tiles.lanes, tiles.key_tile, tiles.key_slots) == (128, 64, 4)
+    assert (tiles.k_step, tiles.n_step) == (128, 128)
 
 
-def test_float_takes_fewer_keys_at_a_time() -> None:
+def test_float_takes_fewer_heads_and_keys_at_a_time() -> None:
     tiles = plan_attention_tiles(replace(DEEPSEEK_V3, dtype=DType.F32), TARGET)
-    assert (tiles.lanes, tiles.key_tile) == (128, 32)
+    assert (tiles.lanes, tiles.key_tile) == (64, 32)
 
 
 @given(requests)
@@ -100,7 +101,7 @@ def test_a_head_that_does_not_fit_is_refused_with_numbers() -> None:
     with pytest.raises(GraphError) as error:
         plan_attention_tiles(wide, TARGET)
     assert error.value.reason == (
-        "latent-decode-attention: a tile of 16 queries and 16 keys needs 1,768,448 bytes of L1 "
+        "latent-decode-attention: a tile of 16 queries and 16 keys needs 2,357,760 bytes of L1 "
         "and 147,648 bytes of UB, ascend910b3 has 524,032 and 188,160"
     )
 

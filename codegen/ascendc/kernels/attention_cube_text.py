@@ -161,20 +161,24 @@ struct CubeCore {
     uint32_t l0c = 0;
 
     __aicore__ inline void Open() {
-        for (int32_t half = 0; half < 2; ++half) {
+        for (uint32_t half = 0; half < 2; ++half) {
             SetFlag<HardEvent::M_MTE1>(half);
             SetFlag<HardEvent::FIX_M>(half);
-            SetFlag<HardEvent::MTE1_MTE2>(half);
+        }
+        for (uint32_t slot = 0; slot < KEY_SLOTS; ++slot) {
+            SetFlag<HardEvent::MTE1_MTE2>(slot);
         }
         SetFlag<HardEvent::MTE1_MTE2>(QUERIES);
         SetFlag<HardEvent::MTE1_MTE2>(PROBABILITIES);
     }
 
     __aicore__ inline void Close() {
-        for (int32_t half = 0; half < 2; ++half) {
+        for (uint32_t half = 0; half < 2; ++half) {
             WaitFlag<HardEvent::M_MTE1>(half);
             WaitFlag<HardEvent::FIX_M>(half);
-            WaitFlag<HardEvent::MTE1_MTE2>(half);
+        }
+        for (uint32_t slot = 0; slot < KEY_SLOTS; ++slot) {
+            WaitFlag<HardEvent::MTE1_MTE2>(slot);
         }
         WaitFlag<HardEvent::MTE1_MTE2>(QUERIES);
         WaitFlag<HardEvent::MTE1_MTE2>(PROBABILITIES);
@@ -222,20 +226,26 @@ struct CubeCore {
         }
     }
 
-    // products[lanes, VALUES] = probabilities[keys, lanes]^T * values[keys, VALUES]
+    __aicore__ inline LocalTensor<Element> Weights() {
+        return LocalTensor<Element>(TPosition::A1, PROBABILITY_L1, KEY_TILE * LANES);
+    }
+
+    __aicore__ inline void LoadWeights(const GlobalTensor<Element>& probabilities, uint32_t keys,
+                                       uint32_t lanes) {
+        WaitFlag<HardEvent::MTE1_MTE2>(PROBABILITIES);
+        LoadSlabs(Weights(), probabilities, keys, lanes, LANES, lanes);
+        SetFlag<HardEvent::MTE2_MTE1>(PROBABILITIES);
+    }
+
+    // products[lanes, VALUES] = weights[keys, lanes]^T * values[keys, VALUES]
     __aicore__ inline void WeighValues(const GlobalTensor<float>& products,
-                                       const GlobalTensor<Element>& probabilities,
                                        const LocalTensor<Element>& values, uint32_t keys,
                                        uint32_t lanes) {
-        LocalTensor<Element> weights(TPosition::A1, PROBABILITY_L1, KEY_TILE * LANES);
-        WaitFlag<HardEvent::MTE1_MTE2>(PROBABILITIES);
-        LoadSlabs(weights, probabilities, keys, lanes, LANES, lanes);
-        SetFlag<HardEvent::MTE2_MTE1>(PROBABILITIES);
         WaitFlag<HardEvent::MTE2_MTE1>(PROBABILITIES);
         for (uint32_t column = 0; column < VALUE_PITCH; column += N_STEP) {
             const uint32_t step = Smaller(N_STEP, VALUE_PITCH - column);
             WaitFlag<HardEvent::M_MTE1>(l0);
-            LoadLeftTurned(Left(), weights, keys, lanes);
+            LoadLeftTurned(Left(), Weights(), keys, lanes);
             LoadRightTurned(Right(), values, keys, VALUE_PITCH, column, step);
             Loaded();
             WaitFlag<HardEvent::FIX_M>(l0c);

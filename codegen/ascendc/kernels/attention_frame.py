@@ -7,7 +7,7 @@ import numpy as np
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.kernel import KernelArgument, KernelKind
-from ascendfx.codegen.ascendc.kernels.attention_tiles import AttentionTiles
+from ascendfx.codegen.ascendc.kernels.attention_tiles import MAX_KEY_SLOTS, AttentionTiles
 from ascendfx.codegen.ascendc.kernels.vector_kernel import CPP_TYPE
 from ascendfx.codegen.ascendc.target import Target
 
@@ -61,7 +61,8 @@ def float_constant(value: float) -> str:
 def memory_comment(tiles: AttentionTiles, groups: int) -> tuple[str, ...]:
     """Return the comment lines that say how a step is cut and what it takes."""
     return (
-        f"// Step: {tiles.lanes} queries x {tiles.key_tile} keys; L0 loads of {tiles.k_step} "
+        f"// Step: {tiles.lanes} queries x {tiles.key_tile} keys in one of {tiles.key_slots} L1 "
+        f"slots; L0 loads of {tiles.k_step} "
         f"contraction and {tiles.n_step} value columns.",
         f"// Local bytes: L1 {tiles.l1_bytes:,}, UB {tiles.unified_bytes:,}; workspace "
         f"{tiles.workspace_bytes:,} for each of {groups} groups.",
@@ -93,6 +94,7 @@ def write_tile_constants(out: CppWriter, tiles: AttentionTiles, target: Target) 
             ("K0", tiles.fractal_columns),
             ("LANES", tiles.lanes),
             ("KEY_TILE", tiles.key_tile),
+            ("KEY_SLOTS", tiles.key_slots),
             ("K_STEP", tiles.k_step),
             ("N_STEP", tiles.n_step),
             ("VALUES", tiles.value_width),
@@ -103,7 +105,7 @@ def write_tile_constants(out: CppWriter, tiles: AttentionTiles, target: Target) 
         ),
     )
     out.line("// Byte addresses in L1.")
-    queries = 2 * tiles.key_slot_bytes
+    queries = tiles.key_slots * tiles.key_slot_bytes
     _constants(
         out,
         (
@@ -132,7 +134,7 @@ def write_tile_constants(out: CppWriter, tiles: AttentionTiles, target: Target) 
         ),
     )
     out.line(
-        "// Flags between the cores of a group; events of the L1 buffers beside key slots 0, 1."
+        "// Flags between the cores of a group; events of the L1 buffers beside the key slots."
     )
     for name, value in (
         ("SCORES_READY", 0),
@@ -140,7 +142,7 @@ def write_tile_constants(out: CppWriter, tiles: AttentionTiles, target: Target) 
         ("PRODUCTS_READY", 2),
     ):
         out.line(f"constexpr uint16_t {name} = {value};")
-    for name, value in (("QUERIES", 2), ("PROBABILITIES", 3)):
+    for name, value in (("QUERIES", MAX_KEY_SLOTS), ("PROBABILITIES", MAX_KEY_SLOTS + 1)):
         out.line(f"constexpr int32_t {name} = {value};")
     out.line()
     for text in (_ARITHMETIC, _EXCHANGE):

@@ -38,22 +38,31 @@ __aicore__ inline void RunCube(const Inputs& inputs, GM_ADDR workspace) {
             continue;
         }
         inputs.LoadQueries(work);
+        for (uint32_t step = 0; step < Smaller(steps, KEY_SLOTS - 1); ++step) {
+            inputs.LoadKeys(work, step, (turn + step) % KEY_SLOTS);
+        }
         for (uint32_t step = 0; step <= steps; ++step) {
-            const uint32_t slot = (turn + step) & 1;
-            const uint32_t last = slot ^ 1;
             if (step < steps) {
                 const uint32_t keys = Pad16(KeysOf(work, step));
-                inputs.LoadKeys(work, step, slot);
+                const uint32_t held = (turn + step) % KEY_SLOTS;
+                WaitFlag<HardEvent::MTE2_MTE1>(held);
                 WaitFlag<HardEvent::FIX_M>(cube.l0c);
-                inputs.AddScores(cube, slot, keys, lanes);
-                cube.Store(exchange.Scores(slot), keys, lanes, LANES);
+                inputs.AddScores(cube, held, keys, lanes);
+                cube.Store(exchange.Scores((turn + step) % 2), keys, lanes, LANES);
                 CrossCoreSetFlag<2, PIPE_FIX>(SCORES_READY);
             }
             if (step > 0) {
+                const uint32_t keys = Pad16(KeysOf(work, step - 1));
+                const uint32_t held = (turn + step - 1) % KEY_SLOTS;
+                const uint32_t slot = (turn + step - 1) % 2;
+                const uint32_t ahead = step + KEY_SLOTS - 2;
                 CrossCoreWaitFlag(WEIGHTS_READY);
-                cube.WeighValues(exchange.Products(last), exchange.Probabilities(last),
-                                 inputs.Values(last), Pad16(KeysOf(work, step - 1)), lanes);
-                SetFlag<HardEvent::MTE1_MTE2>(last);
+                cube.LoadWeights(exchange.Probabilities(slot), keys, lanes);
+                if (ahead < steps) {  // behind the weights, which are needed sooner
+                    inputs.LoadKeys(work, ahead, (turn + ahead) % KEY_SLOTS);
+                }
+                cube.WeighValues(exchange.Products(slot), inputs.Values(held), keys, lanes);
+                SetFlag<HardEvent::MTE1_MTE2>(held);
                 CrossCoreSetFlag<2, PIPE_FIX>(PRODUCTS_READY);
             }
         }
@@ -76,7 +85,7 @@ __aicore__ inline void RunVector(const Inputs& inputs, const Results& results, G
         const uint32_t steps = Pieces(work.end - work.begin, KEY_TILE);
         core.Start(Pad16(work.lanes));
         for (uint32_t step = 0; step <= steps; ++step) {
-            const uint32_t slot = (turn + step) & 1;
+            const uint32_t slot = (turn + step) % 2;
             const uint32_t last = slot ^ 1;
             if (step < steps) {
                 const uint32_t keys = KeysOf(work, step);

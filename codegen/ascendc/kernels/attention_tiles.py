@@ -26,6 +26,9 @@ _MAX_ROW_STRIDE = 65_535  # Nd2NzParams.srcDValue, uint16_t, in elements
 _MAX_REPEAT_STRIDE = 255  # BinaryRepeatParams, uint8_t, in 32-byte blocks
 _TILE_CHOICES = (128, 64, 32, 16)
 
+MAX_KEY_SLOTS = 4
+"""Key tiles in L1 at most: their events and two more are ids 0 to 5."""
+
 
 @dataclass(frozen=True, slots=True)
 class AttentionTiles:
@@ -38,6 +41,7 @@ class AttentionTiles:
         values_are_keys: Values are the tile of the first key summand and are loaded once.
         lanes: Query vectors of a tile, a multiple of 16.
         key_tile: Keys of one step.
+        key_slots: Key tiles in L1: one multiplied, one kept for its values, the rest on the way.
         k_step: Contraction columns per L0 load.
         n_step: Value columns per L0 load.
         causal: The vector cores keep a table of lane minus key indices.
@@ -49,6 +53,7 @@ class AttentionTiles:
     values_are_keys: bool
     lanes: int
     key_tile: int
+    key_slots: int
     k_step: int
     n_step: int
     causal: bool
@@ -92,8 +97,8 @@ class AttentionTiles:
 
     @property
     def l1_bytes(self) -> int:
-        """L1 in use: two key slots, queries, probabilities."""
-        return 2 * self.key_slot_bytes + self.query_bytes + self.probability_bytes
+        """L1 in use: key slots, queries, probabilities."""
+        return self.key_slots * self.key_slot_bytes + self.query_bytes + self.probability_bytes
 
     @property
     def score_bytes(self) -> int:
@@ -158,7 +163,7 @@ class TileRequest:
 
 
 def plan_attention_tiles(request: TileRequest, target: Target) -> AttentionTiles:
-    """Choose the tile with the fewest steps (lanes x keys), among equal ones that with more lanes.
+    """Choose the tile with the fewest steps (lanes x keys), then with more keys, then slots.
 
     Raises:
         GraphError: A format or width the cube cannot take, or no tile fits.
@@ -166,14 +171,18 @@ def plan_attention_tiles(request: TileRequest, target: Target) -> AttentionTiles
     _check_widths(request)
     limit = max(request.lanes, 1)
     candidates = [
-        _cut(request, min(lane_limit, round_up(limit, 16)), key_tile, target)
-        for lane_limit, key_tile in product(_TILE_CHOICES, _TILE_CHOICES)
+        _cut(request, min(lane_limit, round_up(limit, 16)), key_tile, slots, target)
+        for lane_limit, key_tile, slots in product(_TILE_CHOICES, _TILE_CHOICES, (MAX_KEY_SLOTS, 3))
         if request.key_limit % key_tile == 0
     ]
     fitting = [tiles for tiles in candidates if _fits(tiles, target)]
     if not fitting:
         raise _does_not_fit(request, candidates[-1], target)
-    return max(fitting, key=lambda tiles: (tiles.lanes * tiles.key_tile, tiles.lanes))
+    return max(fitting, key=_worth)
+
+
+def _worth(tiles: AttentionTiles) -> tuple[int, int, int]:
+    return tiles.lanes * tiles.key_tile, tiles.key_tile, tiles.key_slots
 
 
 def check_row_stride(family: str, name: str, stride: int) -> None:
@@ -191,7 +200,9 @@ def check_row_stride(family: str, name: str, stride: int) -> None:
         )
 
 
-def _cut(request: TileRequest, lane_limit: int, key_tile: int, target: Target) -> AttentionTiles:
+def _cut(
+    request: TileRequest, lane_limit: int, key_tile: int, slots: int, target: Target
+) -> AttentionTiles:
     tile_count = -(-request.lanes // lane_limit)
     lanes = round_up(-(-request.lanes // tile_count), 16)
     size = request.dtype.bytes
@@ -205,6 +216,7 @@ def _cut(request: TileRequest, lane_limit: int, key_tile: int, target: Target) -
         values_are_keys=request.values_are_keys,
         lanes=lanes,
         key_tile=key_tile,
+        key_slots=slots,
         k_step=min(k_step, max(request.key_widths)),
         n_step=min(n_step, round_up(request.value_width, 16)),
         causal=request.causal,

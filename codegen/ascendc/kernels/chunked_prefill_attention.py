@@ -388,4 +388,3 @@ def _write_load_keys(out: CppWriter, plan: ChunkedPrefillPlan) -> None:
         out.line("LoadSlabs(Keys(slot, NOPE, ROPE), kRope[key * ROPE], keys, ROPE, ROPE, ROPE);")
         write_load_values(out, plan.tiles, "Values(slot)", "v[value]", "V_ROW")
         out.line("SetFlag<HardEvent::MTE2_MTE1>(slot);")
-        out.line("WaitFlag<HardEvent::MTE2_MTE1>(slot);")

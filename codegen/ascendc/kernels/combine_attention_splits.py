@@ -20,6 +20,7 @@ from ascendfx.codegen.ascendc.kernel import (
     KernelKind,
 )
 from ascendfx.codegen.ascendc.kernels.latent_decode_attention import LatentDecodePlan
+from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
 from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     CPP_TYPE,
     REPEAT_ELEMENTS,
@@ -56,6 +57,7 @@ class CombineSplitsPlan:
         splits: Splits to merge.
         statistics_pitch: Elements from one row of the statistics to the next.
         dtype: Format of the result.
+        out: Where the result lies, a row per token and a matrix per head; None: dense.
         group: Heads handled at a time, a multiple of 8.
         blocks: Vector cores used.
         buffers: Local memory.
@@ -67,6 +69,7 @@ class CombineSplitsPlan:
     splits: int
     statistics_pitch: int
     dtype: DType
+    out: MatrixView | None
     group: int
     blocks: int
     buffers: tuple[LocalBuffer, ...]
@@ -77,8 +80,15 @@ class CombineSplitsPlan:
         return self.rows.capacity * -(-self.heads // self.group)
 
 
-def plan_combine_attention_splits(decode: LatentDecodePlan, target: Target) -> CombineSplitsPlan:
+def plan_combine_attention_splits(
+    decode: LatentDecodePlan, target: Target, *, out: MatrixView | None = None
+) -> CombineSplitsPlan:
     """Choose heads per step: about 16 KiB of sums, and not more than there are heads.
+
+    Args:
+        decode: The kernel that makes the splits.
+        target: The chip.
+        out: Where ``[rows, heads, width]`` goes, for example one matrix per head; by default dense.
 
     Raises:
         GraphError: One group of heads does not fit.
@@ -110,6 +120,7 @@ def plan_combine_attention_splits(decode: LatentDecodePlan, target: Target) -> C
         splits=decode.splits,
         statistics_pitch=decode.statistics_pitch,
         dtype=shape.dtype,
+        out=out,
         group=group,
         blocks=blocks_for(items, target),
         buffers=buffers,
@@ -125,7 +136,7 @@ def emit_combine_attention_splits(plan: CombineSplitsPlan, name: str) -> Kernel:
         KernelArgument("partial", DType.F32, Direction.IN, plan.splits * result),
         KernelArgument("maximum", DType.F32, Direction.IN, statistics),
         KernelArgument("total", DType.F32, Direction.IN, statistics),
-        KernelArgument("out", plan.dtype, Direction.OUT, result),
+        KernelArgument("out", plan.dtype, Direction.OUT, _out_elements(plan)),
         SIZES_ARGUMENT,
     )
     out = CppWriter()
@@ -143,6 +154,13 @@ def emit_combine_attention_splits(plan: CombineSplitsPlan, name: str) -> Kernel:
         with out.block("for (uint32_t item = first; item < last; ++item)"):
             _write_item(out, plan)
     return Kernel(name, _FAMILY, KernelKind.VECTOR, plan.blocks, arguments, out.text())
+
+
+def _out_elements(plan: CombineSplitsPlan) -> int:
+    rows = plan.rows.capacity
+    if plan.out is None:
+        return rows * plan.heads * plan.width
+    return plan.out.size(rows=rows, columns=plan.width, batch=plan.heads)
 
 
 def _comment(plan: CombineSplitsPlan, name: str) -> tuple[str, ...]:
@@ -252,8 +270,19 @@ def _write_result(out: CppWriter, plan: CombineSplitsPlan) -> None:
         source = "rounded"
     out.line(f"outQueue.EnQue({source});")
     out.line(f"{source} = outQueue.DeQue<{scalar}>();")
-    out.line(
-        f"CopyOut(outGm[(static_cast<uint64_t>(row) * HEADS + head) * WIDTH], {source}, 1, "
-        f"heads * WIDTH * {plan.dtype.bytes}, 0, 0);"
-    )
+    if plan.out is None:
+        out.line(
+            f"CopyOut(outGm[(static_cast<uint64_t>(row) * HEADS + head) * WIDTH], {source}, 1, "
+            f"heads * WIDTH * {plan.dtype.bytes}, 0, 0);"
+        )
+    else:
+        offset = f"{plan.out.offset} + " if plan.out.offset else ""
+        out.line(
+            f"const uint64_t target = {offset}static_cast<uint64_t>(row) * {plan.out.row_stride} "
+            f"+ static_cast<uint64_t>(head) * {plan.out.batch_stride};"
+        )
+        out.line(
+            f"CopyOut(outGm[target], {source}, heads, WIDTH * {plan.dtype.bytes}, 0, "
+            f"{(plan.out.batch_stride - plan.width) * plan.dtype.bytes});"
+        )
     out.line(f"outQueue.FreeTensor({source});")

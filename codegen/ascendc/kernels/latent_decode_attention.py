@@ -390,4 +390,3 @@ def _write_load_keys(out: CppWriter, plan: LatentDecodePlan) -> None:
         write_load_values(out, plan.tiles, "Values(slot)", "latentCache[token * LATENT]", "LATENT")
         out.line("LoadSlabs(Rope(slot), ropeCache[token * ROPE], keys, ROPE, ROPE, ROPE);")
         out.line("SetFlag<HardEvent::MTE2_MTE1>(slot);")
-        out.line("WaitFlag<HardEvent::MTE2_MTE1>(slot);")

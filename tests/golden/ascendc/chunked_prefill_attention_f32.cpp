@@ -1,7 +1,7 @@
 // chunked_prefill_attention_f32: causal attention of 2 heads, keys 16 + 8, values 24 x f32,
 // at most 150 rows over 420 keys; items (head, row tile) over 6 groups, long ones first.
-// Step: 64 queries x 128 keys; L0 loads of 16 contraction and 32 value columns.
-// Local bytes: L1 96,256, UB 45,696; workspace 147,456 for each of 6 groups.
+// Step: 64 queries x 128 keys in one of 4 L1 slots; L0 loads of 16 contraction and 32 value columns.
+// Local bytes: L1 153,600, UB 45,696; workspace 147,456 for each of 6 groups.
 // The scores of step i+1 run before the products of step i, so that the softmax of one
 // step overlaps the products of another.
 #include "kernel_operator.h"
@@ -19,6 +19,7 @@ using Element = float;
 constexpr uint32_t K0 = 8;
 constexpr uint32_t LANES = 64;
 constexpr uint32_t KEY_TILE = 128;
+constexpr uint32_t KEY_SLOTS = 4;
 constexpr uint32_t K_STEP = 16;
 constexpr uint32_t N_STEP = 32;
 constexpr uint32_t VALUES = 24;
@@ -28,8 +29,8 @@ constexpr uint32_t L0_HALF = 32768;
 constexpr uint32_t L0C_HALF = 65536;
 // Byte addresses in L1.
 constexpr uint32_t KEY_SLOT = 28672;
-constexpr uint32_t QUERY_L1 = 57344;
-constexpr uint32_t PROBABILITY_L1 = 63488;
+constexpr uint32_t QUERY_L1 = 114688;
+constexpr uint32_t PROBABILITY_L1 = 120832;
 // Byte addresses in UB.
 constexpr uint32_t OUTPUT = 0;
 constexpr uint32_t TILE = 3072;
@@ -46,12 +47,12 @@ constexpr uint32_t SCORES_GM = 0;
 constexpr uint32_t PROBABILITIES_GM = 65536;
 constexpr uint32_t PRODUCTS_GM = 131072;
 constexpr uint32_t GROUP_BYTES = 147456;
-// Flags between the cores of a group; events of the L1 buffers beside key slots 0, 1.
+// Flags between the cores of a group; events of the L1 buffers beside the key slots.
 constexpr uint16_t SCORES_READY = 0;
 constexpr uint16_t WEIGHTS_READY = 1;
 constexpr uint16_t PRODUCTS_READY = 2;
-constexpr int32_t QUERIES = 2;
-constexpr int32_t PROBABILITIES = 3;
+constexpr int32_t QUERIES = 4;
+constexpr int32_t PROBABILITIES = 5;
 
 __aicore__ inline uint32_t Smaller(uint32_t a, uint32_t b) {
     return a < b ? a : b;
@@ -195,20 +196,24 @@ struct CubeCore {
     uint32_t l0c = 0;
 
     __aicore__ inline void Open() {
-        for (int32_t half = 0; half < 2; ++half) {
+        for (uint32_t half = 0; half < 2; ++half) {
             SetFlag<HardEvent::M_MTE1>(half);
             SetFlag<HardEvent::FIX_M>(half);
-            SetFlag<HardEvent::MTE1_MTE2>(half);
+        }
+        for (uint32_t slot = 0; slot < KEY_SLOTS; ++slot) {
+            SetFlag<HardEvent::MTE1_MTE2>(slot);
         }
         SetFlag<HardEvent::MTE1_MTE2>(QUERIES);
         SetFlag<HardEvent::MTE1_MTE2>(PROBABILITIES);
     }
 
     __aicore__ inline void Close() {
-        for (int32_t half = 0; half < 2; ++half) {
+        for (uint32_t half = 0; half < 2; ++half) {
             WaitFlag<HardEvent::M_MTE1>(half);
             WaitFlag<HardEvent::FIX_M>(half);
-            WaitFlag<HardEvent::MTE1_MTE2>(half);
+        }
+        for (uint32_t slot = 0; slot < KEY_SLOTS; ++slot) {
+            WaitFlag<HardEvent::MTE1_MTE2>(slot);
         }
         WaitFlag<HardEvent::MTE1_MTE2>(QUERIES);
         WaitFlag<HardEvent::MTE1_MTE2>(PROBABILITIES);
@@ -256,20 +261,26 @@ struct CubeCore {
         }
     }
 
-    // products[lanes, VALUES] = probabilities[keys, lanes]^T * values[keys, VALUES]
+    __aicore__ inline LocalTensor<Element> Weights() {
+        return LocalTensor<Element>(TPosition::A1, PROBABILITY_L1, KEY_TILE * LANES);
+    }
+
+    __aicore__ inline void LoadWeights(const GlobalTensor<Element>& probabilities, uint32_t keys,
+                                       uint32_t lanes) {
+        WaitFlag<HardEvent::MTE1_MTE2>(PROBABILITIES);
+        LoadSlabs(Weights(), probabilities, keys, lanes, LANES, lanes);
+        SetFlag<HardEvent::MTE2_MTE1>(PROBABILITIES);
+    }
+
+    // products[lanes, VALUES] = weights[keys, lanes]^T * values[keys, VALUES]
     __aicore__ inline void WeighValues(const GlobalTensor<float>& products,
-                                       const GlobalTensor<Element>& probabilities,
                                        const LocalTensor<Element>& values, uint32_t keys,
                                        uint32_t lanes) {
-        LocalTensor<Element> weights(TPosition::A1, PROBABILITY_L1, KEY_TILE * LANES);
-        WaitFlag<HardEvent::MTE1_MTE2>(PROBABILITIES);
-        LoadSlabs(weights, probabilities, keys, lanes, LANES, lanes);
-        SetFlag<HardEvent::MTE2_MTE1>(PROBABILITIES);
         WaitFlag<HardEvent::MTE2_MTE1>(PROBABILITIES);
         for (uint32_t column = 0; column < VALUE_PITCH; column += N_STEP) {
             const uint32_t step = Smaller(N_STEP, VALUE_PITCH - column);
             WaitFlag<HardEvent::M_MTE1>(l0);
-            LoadLeftTurned(Left(), weights, keys, lanes);
+            LoadLeftTurned(Left(), Weights(), keys, lanes);
             LoadRightTurned(Right(), values, keys, VALUE_PITCH, column, step);
             Loaded();
             WaitFlag<HardEvent::FIX_M>(l0c);
@@ -396,7 +407,6 @@ struct Inputs {
         LoadSlabs(Values(slot), v[value], keys, VALUES, V_ROW, VALUE_PITCH);
         LoadSlabs(Values(slot)[VALUES * 16], v[value], keys, K0, V_ROW, VALUE_PITCH);
         SetFlag<HardEvent::MTE2_MTE1>(slot);
-        WaitFlag<HardEvent::MTE2_MTE1>(slot);
     }
 };
 
@@ -612,22 +622,31 @@ __aicore__ inline void RunCube(const Inputs& inputs, GM_ADDR workspace) {
             continue;
         }
         inputs.LoadQueries(work);
+        for (uint32_t step = 0; step < Smaller(steps, KEY_SLOTS - 1); ++step) {
+            inputs.LoadKeys(work, step, (turn + step) % KEY_SLOTS);
+        }
         for (uint32_t step = 0; step <= steps; ++step) {
-            const uint32_t slot = (turn + step) & 1;
-            const uint32_t last = slot ^ 1;
             if (step < steps) {
                 const uint32_t keys = Pad16(KeysOf(work, step));
-                inputs.LoadKeys(work, step, slot);
+                const uint32_t held = (turn + step) % KEY_SLOTS;
+                WaitFlag<HardEvent::MTE2_MTE1>(held);
                 WaitFlag<HardEvent::FIX_M>(cube.l0c);
-                inputs.AddScores(cube, slot, keys, lanes);
-                cube.Store(exchange.Scores(slot), keys, lanes, LANES);
+                inputs.AddScores(cube, held, keys, lanes);
+                cube.Store(exchange.Scores((turn + step) % 2), keys, lanes, LANES);
                 CrossCoreSetFlag<2, PIPE_FIX>(SCORES_READY);
             }
             if (step > 0) {
+                const uint32_t keys = Pad16(KeysOf(work, step - 1));
+                const uint32_t held = (turn + step - 1) % KEY_SLOTS;
+                const uint32_t slot = (turn + step - 1) % 2;
+                const uint32_t ahead = step + KEY_SLOTS - 2;
                 CrossCoreWaitFlag(WEIGHTS_READY);
-                cube.WeighValues(exchange.Products(last), exchange.Probabilities(last),
-                                 inputs.Values(last), Pad16(KeysOf(work, step - 1)), lanes);
-                SetFlag<HardEvent::MTE1_MTE2>(last);
+                cube.LoadWeights(exchange.Probabilities(slot), keys, lanes);
+                if (ahead < steps) {  // behind the weights, which are needed sooner
+                    inputs.LoadKeys(work, ahead, (turn + ahead) % KEY_SLOTS);
+                }
+                cube.WeighValues(exchange.Products(slot), inputs.Values(held), keys, lanes);
+                SetFlag<HardEvent::MTE1_MTE2>(held);
                 CrossCoreSetFlag<2, PIPE_FIX>(PRODUCTS_READY);
             }
         }
@@ -648,7 +667,7 @@ __aicore__ inline void RunVector(const Inputs& inputs, const Results& results, G
         const uint32_t steps = Pieces(work.end - work.begin, KEY_TILE);
         core.Start(Pad16(work.lanes));
         for (uint32_t step = 0; step <= steps; ++step) {
-            const uint32_t slot = (turn + step) & 1;
+            const uint32_t slot = (turn + step) % 2;
             const uint32_t last = slot ^ 1;
             if (step < steps) {
                 const uint32_t keys = KeysOf(work, step);
