@@ -63,9 +63,7 @@ def plan_memory(sizes: Mapping[str, int], lifetimes: Mapping[str, Lifetime]) -> 
     placed: list[tuple[Lifetime, int, int]] = []
     for name in order:
         lifetime = lifetimes[name]
-        taken = sorted(
-            (start, end) for other, start, end in placed if other.overlaps(lifetime)
-        )
+        taken = sorted((start, end) for other, start, end in placed if other.overlaps(lifetime))
         start = _best_gap(taken, padded[name])
         offsets[name] = start
         placed.append((lifetime, start, start + padded[name]))

@@ -1,11 +1,13 @@
 """Find out which values own memory and which only look at the memory of another value."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ascendfx.codegen.ascendc.kernels.cube_product import MAX_ROW_STRIDE
 from ascendfx.codegen.ascendc.lowering.view import (
     CapacityOf,
     View,
+    capacities,
     dense_view,
     expand_view,
     reshape_view,
@@ -22,16 +24,17 @@ from ascendfx.ir.ops import (
     GroupedLinear,
     HeadLinear,
     Linear,
+    RaggedAttention,
     Reshape,
     Slice,
     Transpose,
 )
-from ascendfx.ir.size import simplify_size
+from ascendfx.ir.size import Dim, simplify_size
 from ascendfx.ir.tensor_type import DType
 
 _INTEGERS = (DType.I32, DType.I64)
 _STRIDED_PRODUCERS = (HeadLinear, GroupedLinear, Linear)
-"""Operations whose kernels can write rows that are not adjacent; vector chains can, too."""
+"""Operations whose kernels can write rows that are not adjacent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +43,11 @@ class ResolvedViews:
 
     Attributes:
         of: View of each value; two values with one root share memory.
-        moved: Positions of view-like nodes whose elements must be copied all the same: joined
-            tensors, and reshapes no strides can express.
+        joined_in_place: Positions of joins whose operands are written where they belong.
     """
 
     of: Mapping[Value, View]
-    moved: frozenset[int]
+    joined_in_place: frozenset[int]
 
     def is_root(self, value: Value) -> bool:
         """Return whether the value owns its buffer."""
@@ -53,41 +55,46 @@ class ResolvedViews:
 
 
 def resolve_views(
-    graph: Graph, capacity: CapacityOf, writes_strided: frozenset[int] = frozenset()
+    graph: Graph,
+    capacity: CapacityOf,
+    *,
+    constants: frozenset[int] = frozenset(),
 ) -> ResolvedViews:
     """Resolve reshape, slice, transpose, expand, integer casts and cache writes.
 
-    A tensor that is only ever joined to others is written straight into the joined tensor, if
-    its producer can write strided rows.
+    Products that are only ever joined are written straight into the joined tensor; any other join
+    is part of a vector chain.
 
     Args:
         graph: One graph of the serving form.
         capacity: Largest value of each named size.
-        writes_strided: Positions of nodes that become part of a vector chain.
+        constants: Positions of nodes the weight program computes; each is a tensor of its own.
     """
-    plain = _resolve(graph, capacity, {})
-    homes: dict[Value, View] = {}
+    plain = _resolve(graph, capacity, constants, {})
+    homes = _by_head(graph, plain, capacity)
+    joined: set[int] = set()
     for position in reversed(range(len(graph.nodes))):
-        node = graph.nodes[position]
-        if isinstance(node.op, Concat):
-            _find_homes(graph, position, plain, homes, (capacity, writes_strided))
-    return _resolve(graph, capacity, homes) if homes else plain
+        if isinstance(graph.nodes[position].op, Concat) and position not in constants:
+            found = _find_homes(graph, position, plain, homes, capacity)
+            homes |= found
+            joined |= {position} if found else set()
+    of = _resolve(graph, capacity, constants, homes) if homes else plain
+    return ResolvedViews(of, frozenset(joined))
 
 
-def _resolve(graph: Graph, capacity: CapacityOf, homes: Mapping[Value, View]) -> ResolvedViews:
+def _resolve(
+    graph: Graph, capacity: CapacityOf, constants: frozenset[int], homes: Mapping[Value, View]
+) -> dict[Value, View]:
     of: dict[Value, View] = {}
-    moved: set[int] = set()
     for position, node in enumerate(graph.nodes):
-        view = _view_of(node, of, capacity)
+        view = None if position in constants else _view_of(node, of, capacity)
         if view is not None:
             of[Value(position)] = view
             continue
-        if isinstance(node.op, Concat | Reshape | Expand):
-            moved.add(position)
         for i, kind in enumerate(node.types):
             value = Value(position, i)
             of[value] = homes.get(value) or dense_view(value, kind, capacity)
-    return ResolvedViews(of, frozenset(moved))
+    return of
 
 
 def _view_of(node: Node, of: Mapping[Value, View], capacity: CapacityOf) -> View | None:
@@ -110,42 +117,65 @@ def _view_of(node: Node, of: Mapping[Value, View], capacity: CapacityOf) -> View
             return None
 
 
+def _by_head(graph: Graph, views: Mapping[Value, View], capacity: CapacityOf) -> dict[Value, View]:
+    """Store wide attention results head by head, if only products per head read them.
+
+    Rows of all heads together are too far apart for the copy to L1.
+    """
+    homes: dict[Value, View] = {}
+    for position, node in enumerate(graph.nodes):
+        value = Value(position)
+        users = [graph.op_of(Value(user)) for user in graph.uses.get(value, ())]
+        if not isinstance(node.op, RaggedAttention) or value in graph.outputs:
+            continue
+        if views[value].strides[0] > MAX_ROW_STRIDE and all(
+            isinstance(op, HeadLinear) for op in users
+        ):
+            rows, _, columns = capacities(node.types[0].shape, capacity)
+            homes[value] = replace(views[value], strides=(columns, rows * columns, 1))
+    return homes
+
+
 def _find_homes(
     graph: Graph,
     position: int,
-    views: ResolvedViews,
-    homes: dict[Value, View],
-    options: tuple[CapacityOf, frozenset[int]],
-) -> None:
-    """Give each operand of a join, where possible, a place inside the joined tensor."""
-    capacity, writes_strided = options
+    views: Mapping[Value, View],
+    homes: Mapping[Value, View],
+    capacity: CapacityOf,
+) -> dict[Value, View]:
+    """Return a place inside the joined tensor for each operand of a join, if all can have one."""
     node = graph.nodes[position]
-    joined = homes.get(Value(position)) or views.of[Value(position)]
+    joined = homes.get(Value(position)) or views[Value(position)]
     axis = node.op.axis if isinstance(node.op, Concat) else 0
-    start = 0
+    found: dict[Value, View] = {}
+    start: Dim = 0
     for operand in node.operands:
-        length = graph.type_of(operand).shape[axis]
-        if not isinstance(start, int):
-            return
-        stop = simplify_size(start + length)
-        root = views.of[operand].root
+        stop = simplify_size(start + graph.type_of(operand).shape[axis])
+        root = views[operand].root
+        if not isinstance(start, int) or not isinstance(graph.op_of(root), _STRIDED_PRODUCERS):
+            return {}
         part = slice_view(joined, axis, start, stop, 1)
-        start = stop
-        strided = root.node in writes_strided or isinstance(graph.op_of(root), _STRIDED_PRODUCERS)
         home = reshape_view(part, graph.type_of(root).shape, capacity)
-        if strided and home and _is_only_joined(graph, operand, views, position, capacity):
-            homes[root] = home
+        if home is None or not _is_only_joined(graph, operand, views, position, capacity):
+            return {}
+        found[root] = home
+        start = stop
+    return found
 
 
 def _is_only_joined(
-    graph: Graph, operand: Value, views: ResolvedViews, position: int, capacity: CapacityOf
+    graph: Graph,
+    operand: Value,
+    views: Mapping[Value, View],
+    position: int,
+    capacity: CapacityOf,
 ) -> bool:
     """Return whether ``operand`` is all of its buffer and nothing but this join looks at it."""
-    view = views.of[operand]
+    view = views[operand]
     root = view.root
-    if reshape_view(views.of[root], view.shape, capacity) != view:
+    if reshape_view(views[root], view.shape, capacity) != view:
         return False
-    watched = [value for value, each in views.of.items() if each.root == root]
+    watched = [value for value, each in views.items() if each.root == root]
     joins = 0
     for value in watched:
         users = graph.uses.get(value, ())

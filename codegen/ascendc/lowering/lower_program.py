@@ -1,0 +1,224 @@
+"""From a serving program to a static launch plan: the order of the passes."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ascendfx.codegen.ascendc.kernel import SIZES_ELEMENTS, Kernel
+from ascendfx.codegen.ascendc.launch_plan import (
+    Argument,
+    Buffer,
+    Capacities,
+    Launch,
+    LaunchPlan,
+    Place,
+)
+from ascendfx.codegen.ascendc.lowering.graph_context import find_constants
+from ascendfx.codegen.ascendc.lowering.instantiate import (
+    SIZES,
+    Instantiated,
+    LoweredProgram,
+    instantiate,
+)
+from ascendfx.codegen.ascendc.lowering.name_kernels import name_kernels
+from ascendfx.codegen.ascendc.lowering.plan_memory import find_lifetimes, plan_memory
+from ascendfx.codegen.ascendc.lowering.select_kernels import select_kernels
+from ascendfx.codegen.ascendc.lowering.step import KernelStep, LoweredGraph
+from ascendfx.codegen.ascendc.lowering.tabulate_positions import TabulatePositions
+from ascendfx.codegen.ascendc.lowering.view import CapacityOf, capacities, storage_dtype
+from ascendfx.codegen.ascendc.target import Target
+from ascendfx.codegen.ascendc.weight_spec import WeightSpec
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.graph import Graph
+from ascendfx.ir.ops import RouteTopk
+from ascendfx.ir.program import Program
+from ascendfx.ir.tensor_type import DType
+from ascendfx.passes.drop_unused import DropUnused
+from ascendfx.passes.fold_weights import FoldWeights
+
+BLOCK_TOKENS = 128
+"""Tokens of a cache block; the serving form fixes it."""
+
+NEXT_TOKENS, LOGITS = "next_tokens", "logits"
+_CACHE_PREFIX = "cache."
+
+
+def lower_program(
+    program: Program,
+    *,
+    target: Target,
+    rows: int,
+    requests: int,
+    context: int,
+    blocks: int,
+    name: str,
+) -> tuple[LaunchPlan, tuple[WeightSpec, ...]]:
+    """Return the launches of one kind of step, and the weights they read.
+
+    Args:
+        program: Serving form: inputs and outputs in the order of the contract.
+        target: The chip.
+        rows: Most token rows of a step.
+        requests: Most requests of a step.
+        context: Most tokens of a request, those of the step included.
+        blocks: Blocks of every cache.
+        name: Of the plan.
+
+    Raises:
+        GraphError: An operation has no kernel, or the program is no serving form.
+    """
+    sizes = Capacities(
+        rows, requests, context, blocks, -(-context // BLOCK_TOKENS), pairs_per_row(program)
+    )
+    capacity = {
+        "rows": rows,
+        "requests": requests,
+        "context": context,
+        "blocks": blocks,
+        "table_blocks": sizes.table_blocks,
+    }
+    prepared = _prepare(program, context)
+    selected = {
+        graph.name: select_kernels(graph, capacity, sizes.pairs_per_row, target)
+        for graph in prepared.graphs
+    }
+    kernels = _name_all(prepared, selected, name)
+    constants = {graph.name: find_constants(graph) for graph in prepared.graphs}
+    lowered = LoweredProgram(prepared, selected, kernels, constants, capacity)
+    flat = instantiate(lowered, input_buffers(prepared.main, capacity))
+    _check_caches_in_place(prepared.main, flat.outputs)
+    return _finish(flat, lowered, sizes, name), tuple(flat.weights.values())
+
+
+def _prepare(program: Program, context: int) -> Program:
+    for step in (TabulatePositions(context), FoldWeights(), DropUnused()):
+        program = step.run(program).program
+    return program
+
+
+def pairs_per_row(program: Program) -> int:
+    """Return the experts per token, 0 without experts.
+
+    Raises:
+        GraphError: Two routers choose different numbers.
+    """
+    counts = {
+        node.op.k
+        for graph in program.graphs
+        for node in graph.nodes
+        if isinstance(node.op, RouteTopk)
+    }
+    if len(counts) > 1:
+        raise GraphError(
+            code="two-router-sizes",
+            reason=f"routers choose {sorted(counts)} experts per token; the device is told one "
+            "number of pairs",
+        )
+    return counts.pop() if counts else 0
+
+
+def input_buffers(graph: Graph, capacity: CapacityOf) -> dict[str, Buffer]:
+    """Return the buffers of the entry's inputs, and the sizes."""
+    buffers = {
+        name: Buffer(
+            name,
+            storage_dtype(kind.dtype),
+            capacities(kind.shape, capacity),
+            Place.CACHE if name.startswith(_CACHE_PREFIX) else Place.CONTROL,
+        )
+        for name, kind in graph.input_types.items()
+    }
+    return {**buffers, SIZES: Buffer(SIZES, DType.I32, (SIZES_ELEMENTS,), Place.CONTROL)}
+
+
+def _name_all(
+    program: Program, selected: Mapping[str, LoweredGraph], name: str
+) -> dict[str, list[Kernel | None]]:
+    """Return the kernel of every step; names are numbered in the order of the launches."""
+    order = list(_first_uses(program.main.name, selected, set()))
+    kernels = name_kernels([step for _, _, step in order], name)
+    named: dict[str, list[Kernel | None]] = {
+        graph: [None] * len(each.steps) for graph, each in selected.items()
+    }
+    for (graph, i, _), kernel in zip(order, kernels, strict=True):
+        named[graph][i] = kernel
+    return named
+
+
+def _first_uses(
+    graph: str, selected: Mapping[str, LoweredGraph], seen: set[str]
+) -> Iterator[tuple[str, int, KernelStep]]:
+    """Yield graph, index and step of every launch as the first call of each graph meets it."""
+    seen.add(graph)
+    for i, step in enumerate(selected[graph].steps):
+        if isinstance(step, KernelStep):
+            yield graph, i, step
+        elif step.call.callee not in seen:
+            yield from _first_uses(step.call.callee, selected, seen)
+
+
+def _check_caches_in_place(graph: Graph, outputs: tuple[Argument, ...]) -> None:
+    """Check that the step returns each cache in the buffer it came in.
+
+    Raises:
+        GraphError: The program is no serving form.
+    """
+    caches = [name for name in graph.input_types if name.startswith(_CACHE_PREFIX)]
+    returned = [output.buffer for output in outputs[2:]]
+    if returned != caches:
+        raise GraphError(
+            code="no-serving-form",
+            reason=f"@{graph.name} must return tokens, logits and its caches in order: it takes "
+            f"{', '.join(caches) or 'none'} and returns {', '.join(returned) or 'none'}",
+            hint="run the pass derive-incremental-form first",
+        )
+
+
+def _finish(
+    flat: Instantiated, lowered: LoweredProgram, sizes: Capacities, name: str
+) -> LaunchPlan:
+    """Name the results and place the temporaries."""
+    renamed = {flat.outputs[0].buffer: NEXT_TOKENS, flat.outputs[1].buffer: LOGITS}
+    buffers = [
+        replace(buffer, name=renamed[buffer.name], place=Place.CONTROL)
+        if buffer.name in renamed
+        else buffer
+        for buffer in flat.buffers.values()
+    ]
+    launches = tuple(_rename(launch, renamed) for launch in flat.launches)
+    arena = {buffer.name: buffer.bytes for buffer in buffers if buffer.place is Place.ARENA}
+    touched = [
+        [argument.buffer for argument in launch.arguments if argument.buffer in arena]
+        for launch in launches
+    ]
+    memory = plan_memory(arena, find_lifetimes(touched))
+    order = (Place.CONTROL, Place.CACHE, Place.WEIGHT, Place.ARENA)
+    placed = [
+        replace(buffer, offset_bytes=memory.offsets.get(buffer.name, 0))
+        for place in order
+        for buffer in buffers
+        if buffer.place is place
+    ]
+    used = dict.fromkeys(launch.kernel for launch in launches)
+    kernels = {
+        kernel.name: kernel for each in lowered.kernels.values() for kernel in each if kernel
+    }
+    return LaunchPlan(
+        name=name,
+        buffers=tuple(placed),
+        launches=launches,
+        kernels=tuple(kernels[kernel] for kernel in used),
+        arena_bytes=memory.bytes,
+        capacities=sizes,
+        next_tokens=NEXT_TOKENS,
+        logits=LOGITS,
+    )
+
+
+def _rename(launch: Launch, renamed: Mapping[str, str]) -> Launch:
+    return replace(
+        launch,
+        arguments=tuple(
+            replace(argument, buffer=renamed.get(argument.buffer, argument.buffer))
+            for argument in launch.arguments
+        ),
+    )

@@ -1,0 +1,48 @@
+"""Named row counts: which slot of the ``sizes`` tensor holds a size, and its capacity."""
+
+from ascendfx.codegen.ascendc.kernel import DeviceSize
+from ascendfx.codegen.ascendc.lowering.view import CapacityOf
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.size import Dim, bind_size, named_size, names_in, substitute_size
+
+SLOTS = {"rows": 0, "requests": 1, "context": 2}
+"""Slot of each named size; slot 3 holds the pairs of rows and experts."""
+
+PAIRS_SLOT = 3
+
+
+def row_size(size: Dim, capacity: CapacityOf, pairs_per_row: int) -> DeviceSize:
+    """Return where the device finds ``size``.
+
+    Raises:
+        GraphError: The size is neither a named one nor ``rows`` times the experts per row.
+    """
+    reduced = size
+    if len(names_in(size)) > 1:
+        units: dict[str, Dim] = {name: 1 for name in names_in(size) if capacity[name] == 1}
+        reduced = substitute_size(size, units)
+    most = bind_size(reduced, capacity)
+    for name, slot in SLOTS.items():
+        if reduced == named_size(name):
+            return DeviceSize(slot, most)
+    if pairs_per_row and reduced == pairs_per_row * named_size("rows"):
+        return DeviceSize(PAIRS_SLOT, most)
+    raise GraphError(
+        code="unknown-row-count",
+        reason=f"the device is not told how many rows `{size}` are",
+        hint=f"known: {', '.join(SLOTS)} and rows * {pairs_per_row or 'experts per row'}",
+    )
+
+
+def row_suffix(rows: DeviceSize) -> str:
+    """Return what a kernel's name tells about its rows: nothing for those of tokens."""
+    return ("", "_requests", "_context", "_pairs")[rows.slot]
+
+
+def is_row_size(size: Dim, capacity: CapacityOf, pairs_per_row: int) -> bool:
+    """Return whether `row_size` accepts ``size``."""
+    try:
+        row_size(size, capacity, pairs_per_row)
+    except GraphError:
+        return False
+    return True
