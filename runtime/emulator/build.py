@@ -1,59 +1,28 @@
-"""Turn emitted kernels into shared objects: one emulator library, then one object per kernel."""
+"""Turn emitted kernels into shared objects, in parallel and through the cache."""
 
 import os
-import platform
-import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
-import ascendfx.codegen.ascendc.emulator as header_set
 from ascendfx.codegen.ascendc.kernel import Kernel
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.runtime.emulator.checks import Checks
 from ascendfx.runtime.emulator.kernel_cache import (
     content_key,
     default_cache_dir,
-    exclusive,
     is_intact,
     publish,
     scratch_directory,
 )
 from ascendfx.runtime.emulator.launch import BuiltKernel
-from ascendfx.runtime.emulator.toolchain import (
-    KERNEL_FLAGS,
-    RUNTIME_FLAGS,
-    cache_not_writable,
-    compiler_version,
-    find_compiler,
-    run_compiler,
-)
+from ascendfx.runtime.emulator.library import HEADER, EmulatorLibrary, build_library
+from ascendfx.runtime.emulator.toolchain import KERNEL_FLAGS, cache_not_writable, run_compiler
 
 Progress = Callable[[str, int, int], None]
 """Called with a kernel's name, how many are ready, and how many there are."""
 
-_HEADER = "kernel_operator.h"
 _ENTRY = "ascendfx_entry"
-
-
-@dataclass(frozen=True, slots=True)
-class EmulatorLibrary:
-    """The compiled emulator and everything kernels are compiled against.
-
-    Attributes:
-        directory: Folder with the library, the headers and the precompiled header.
-        path: The shared object.
-        compiler: Path of ``g++``.
-        key: Content hash; part of the key of every kernel.
-        flags: Definitions of the checks.
-    """
-
-    directory: Path
-    path: Path
-    compiler: str
-    key: str
-    flags: tuple[str, ...]
 
 
 def build_kernels(
@@ -97,92 +66,37 @@ def build_kernels(
     }
 
 
-def build_library(cache_dir: Path, checks: Checks) -> EmulatorLibrary:
-    """Compile the emulator itself, unless the cache has it.
-
-    Raises:
-        GraphError: No compiler, or the cache cannot be written.
-    """
-    compiler = find_compiler()
-    sources = _emulator_sources()
-    flags = checks.flags()
-    texts = [text for name in sorted(sources) for text in (name, sources[name])]
-    key = content_key(
-        compiler_version(compiler), platform.machine(), *KERNEL_FLAGS, *RUNTIME_FLAGS, *flags, *texts
+def _entry_text(kernel: Kernel) -> str:
+    """Return the unit that is compiled: the kernel and a call of it with an array of pointers."""
+    arguments = ", ".join(f"(GM_ADDR)pointers[{i}]" for i in range(len(kernel.arguments)))
+    return (
+        f'#include "{HEADER}"\n'
+        f'#include "{kernel.name}.cpp"\n'
+        f'extern "C" void {_ENTRY}(void** pointers) {{\n'
+        "    (void)pointers;\n"
+        f"    {kernel.name}({arguments});\n"
+        "}\n"
     )
-    directory = cache_dir / "emulator" / key
-    library = EmulatorLibrary(directory, directory / _library_name(key), compiler, key, flags)
-    if not is_intact(library.path):
-        with exclusive(cache_dir / "emulator" / "lock"):
-            if not is_intact(library.path):
-                _compile_library(library, sources)
-    return library
-
-
-def _emulator_sources() -> dict[str, str]:
-    folder = Path(header_set.__file__).parent
-    paths = [*folder.glob("*.h"), *folder.glob("*.cpp")]
-    return {path.name: path.read_text(encoding="utf-8") for path in paths}
-
-
-def _library_name(key: str) -> str:
-    return f"libascendfx_emulator_{key}.so"
-
-
-def _compile_library(library: EmulatorLibrary, sources: dict[str, str]) -> None:
-    with scratch_directory(library.directory.parent) as scratch:
-        try:
-            for name, text in sources.items():
-                (scratch / name).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise cache_not_writable(scratch, error.strerror or str(error)) from error
-        units = sorted(name for name in sources if name.endswith(".cpp"))
-        jobs = [
-            [*RUNTIME_FLAGS, *library.flags, "-c", unit, "-o", f"{unit}.o"] for unit in units
-        ]
-        jobs.append([*KERNEL_FLAGS, *library.flags, "-x", "c++-header", _HEADER, "-o", f"{_HEADER}.gch"])
-        with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
-            for future in [
-                pool.submit(run_compiler, library.compiler, job, scratch, "the emulator")
-                for job in jobs
-            ]:
-                future.result()
-        objects = [f"{unit}.o" for unit in units]
-        name = library.path.name
-        link = ["-shared", f"-Wl,-soname,{name}", "-Wl,--no-undefined", "-o", name, *objects]
-        run_compiler(library.compiler, link, scratch, "the emulator")
-        _install(scratch, library, [*sources, f"{_HEADER}.gch"])
-
-
-def _install(scratch: Path, library: EmulatorLibrary, names: Sequence[str]) -> None:
-    try:
-        library.directory.mkdir(parents=True, exist_ok=True)
-        for name in names:
-            if not name.endswith(".cpp"):
-                (scratch / name).replace(library.directory / name)
-    except OSError as error:
-        raise cache_not_writable(library.directory, error.strerror or str(error)) from error
-    publish(scratch / library.path.name, library.path)  # last: it marks the folder as complete
 
 
 def _build_kernel(kernel: Kernel, library: EmulatorLibrary) -> Path:
     key = content_key(library.key, kernel.name, str(len(kernel.arguments)), kernel.source)
-    entry = library.directory / f"{kernel.name[:80]}-{key}.so"
+    entry = library.headers / f"{kernel.name[:80]}-{key}.so"
     if is_intact(entry):
         return entry
-    arguments = ", ".join(f"(GM_ADDR)pointers[{i}]" for i in range(len(kernel.arguments)))
-    text = (
-        f'#include "{_HEADER}"\n#include "{kernel.name}.cpp"\n'
-        f'extern "C" void {_ENTRY}(void** pointers) {{ (void)pointers; {kernel.name}({arguments}); }}\n'
-    )
-    with scratch_directory(library.directory) as scratch:
+    with scratch_directory(library.headers) as scratch:
         try:
             (scratch / f"{kernel.name}.cpp").write_text(kernel.source, encoding="utf-8")
-            (scratch / "entry.cpp").write_text(text, encoding="utf-8")
+            (scratch / "entry.cpp").write_text(_entry_text(kernel), encoding="utf-8")
         except OSError as error:
             raise cache_not_writable(scratch, error.strerror or str(error)) from error
-        command = [*KERNEL_FLAGS, *library.flags, f"-I{library.directory.resolve()}", "-shared"]
-        command += ["-Wl,--no-undefined", "-o", "kernel.so", "entry.cpp", str(library.path.resolve())]
-        run_compiler(library.compiler, command, scratch, f"kernel `{kernel.name}`")
+        command = [*KERNEL_FLAGS, *library.flags, f"-I{library.headers.resolve()}", "-shared"]
+        command += ["-Wl,--no-undefined", "-o", "kernel.so", "entry.cpp"]
+        run_compiler(
+            library.compiler,
+            [*command, str(library.path.resolve())],
+            scratch,
+            f"kernel `{kernel.name}`",
+        )
         publish(scratch / "kernel.so", entry)
     return entry

@@ -37,5 +37,10 @@ class EmulatorError(Exception):
             where += f", {self.core}, pipe {self.pipe}"
         lines = [f"error[emulator-{self.kind}]: {where}: {self.text}"]
         if self.line:
-            lines += [f"  --> {self.kernel}.cpp:{self.line}", "   |", f"   | {self.excerpt}", "   |"]
+            lines += [
+                f"  --> {self.kernel}.cpp:{self.line}",
+                "   |",
+                f"   | {self.excerpt}",
+                "   |",
+            ]
         return "\n".join(lines)

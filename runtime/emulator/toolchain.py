@@ -45,9 +45,7 @@ def compiler_version(compiler: str) -> str:
     return result.stderr.strip().splitlines()[-1] if result.stderr else "unknown"
 
 
-def run_compiler(
-    compiler: str, arguments: Sequence[str], directory: Path, subject: str
-) -> None:
+def run_compiler(compiler: str, arguments: Sequence[str], directory: Path, subject: str) -> None:
     """Run ``compiler`` in ``directory``.
 
     Args:

@@ -10,6 +10,9 @@
 
 #include "core_types.h"
 
+// Inlined everywhere: these are also compiled for AVX2, and a shared copy could be that one.
+#define EMULATOR_INLINE inline __attribute__((always_inline))
+
 namespace AscendC {
 
 enum class RoundMode : uint8_t {
@@ -26,20 +29,20 @@ enum class RoundMode : uint8_t {
 
 namespace emulator {
 
-inline uint32_t FloatBits(float value) {
+EMULATOR_INLINE uint32_t FloatBits(float value) {
     uint32_t bits;
     std::memcpy(&bits, &value, 4);
     return bits;
 }
 
-inline float FloatFromBits(uint32_t bits) {
+EMULATOR_INLINE float FloatFromBits(uint32_t bits) {
     float value;
     std::memcpy(&value, &bits, 4);
     return value;
 }
 
 // Exact. Branch free, so that loops over it vectorise: the scaling renormalises denormals.
-inline float HalfToFloat(uint16_t bits) {
+EMULATOR_INLINE float HalfToFloat(uint16_t bits) {
     const uint32_t magnitude = static_cast<uint32_t>(bits & 0x7fffu) << 13;
     const uint32_t scaled = FloatBits(FloatFromBits(magnitude) * 0x1p112f);
     const uint32_t special = magnitude | 0x7f800000u;  // infinity and NaN keep their payload
@@ -47,10 +50,12 @@ inline float HalfToFloat(uint16_t bits) {
     return FloatFromBits(value | static_cast<uint32_t>(bits & 0x8000u) << 16);
 }
 
-inline float BfloatToFloat(uint16_t bits) { return FloatFromBits(static_cast<uint32_t>(bits) << 16); }
+EMULATOR_INLINE float BfloatToFloat(uint16_t bits) {
+    return FloatFromBits(static_cast<uint32_t>(bits) << 16);
+}
 
 // Nearest even, branch free. A NaN becomes the quiet NaN of the same sign.
-inline uint16_t FloatToBfloat(float value) {
+EMULATOR_INLINE uint16_t FloatToBfloat(float value) {
     const uint32_t bits = FloatBits(value);
     const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     const uint32_t quiet = (bits >> 16 & 0x8000u) | 0x7fc0u;
@@ -59,7 +64,7 @@ inline uint16_t FloatToBfloat(float value) {
 
 // Nearest even, branch free: normal results by adding the rounding bias in place, denormal ones
 // by letting a float addition round at the right bit.
-inline uint16_t FloatToHalf(float value) {
+EMULATOR_INLINE uint16_t FloatToHalf(float value) {
     const uint32_t bits = FloatBits(value);
     const uint32_t sign = bits >> 16 & 0x8000u;
     const uint32_t magnitude = bits & 0x7fffffffu;

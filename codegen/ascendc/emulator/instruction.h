@@ -190,6 +190,7 @@ enum class Register : uint8_t {
     FIXPIPE_QUANT,  // free for the cube files
     CUBE_A,         // free for the cube files
     CUBE_B,
+    MRG_SORT_RESULT,  // four 16-bit counts
     COUNT,
 };
 uint64_t& ControlRegister(Register which);
