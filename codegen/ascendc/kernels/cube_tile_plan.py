@@ -24,14 +24,17 @@ from ascendfx.ir.tensor_type import DType
 _COPY_CYCLES = 300  # head of one MTE2 or Fixpipe instruction
 _GM_TO_L1 = 75  # bytes per cycle, one core
 _L0C_TO_GM = 39
+_L2_BYTES_PER_SECOND = 4.94e12  # section 3.1: GM to L1 with ND to NZ, hits
 _L1_TO_L0A = 256
 _L1_TO_L0B = 128
 _MTE1_CYCLES = 50  # head of one LoadData
 _MMAD_CYCLES = 20
 _CUBE_K = {DType.BF16: 16, DType.F32: 4}  # terms per cycle and fractal
 _ROW_TILES = (16, 32, 64, 128, 256)
+_MODEL_ERROR = 0.05  # section 5: the model is accepted if it is this near to the published GEMM
 _MAX_COLUMNS = 256
 _MAX_L0_K = 256
+_WIDE_K = 64  # k steps above this are multiples of it: 128 or 256 bytes of a row
 _MAX_STEPS = 16  # l1_k is at most this many l0_k
 
 
@@ -68,16 +71,23 @@ class CubeMemory:
 def tile_memory(product: CubeProduct, tile: CubeTile, target: Target) -> CubeMemory:
     """Return what the tile occupies; L0C has two buffers if both fit."""
     size = product.dtype.bytes
+    l0c_buffers = _l0c_buffers(tile, target)
     x_l1 = tile.m * ceil_to(product.k, product.k0) if tile.x_stays else 2 * tile.m * tile.l1_k
-    sums = tile.m * tile.n * DType.F32.bytes
-    l0c_buffers = 2 if 2 * sums <= target.l0c_buffer else 1
     return CubeMemory(
         l1=(x_l1 + 2 * tile.n * tile.l1_k) * size,
         l0a=2 * tile.m * tile.l0_k * size,
         l0b=2 * tile.n * tile.l0_k * size,
-        l0c=l0c_buffers * sums,
+        l0c=l0c_buffers * _sum_bytes(tile),
         l0c_buffers=l0c_buffers,
     )
+
+
+def _sum_bytes(tile: CubeTile) -> int:
+    return tile.m * tile.n * DType.F32.bytes
+
+
+def _l0c_buffers(tile: CubeTile, target: Target) -> int:
+    return 2 if 2 * _sum_bytes(tile) <= target.l0c_buffer else 1
 
 
 def check_tile(family: str, product: CubeProduct, tile: CubeTile, target: Target) -> None:
@@ -115,48 +125,61 @@ def check_tile(family: str, product: CubeProduct, tile: CubeTile, target: Target
 
 
 def choose_tile(product: CubeProduct, target: Target, *, x_may_stay: bool) -> CubeTile:
-    """Return the tile with the fewest modelled cycles; equal ones: the larger tile.
+    """Return the largest of the tiles the model cannot tell from the fastest.
 
     The smallest tile fits every target, so there is always one.
     """
-    fitting = (
-        tile
+    cycles = {
+        tile: modelled_cycles(product, tile, target)
         for tile in _candidates(product, target)
         if _fits(product, tile, target) and (x_may_stay or not tile.x_stays)
-    )
-    return min(
-        fitting,
-        key=lambda t: (modelled_cycles(product, t, target), -t.m * t.n, -t.l1_k, t.x_stays),
-    )
+    }
+    limit = min(cycles.values()) * (1 + _MODEL_ERROR)
+    fast = [tile for tile in cycles if cycles[tile] <= limit]
+    return max(fast, key=lambda t: (t.m * t.n, t.x_stays, t.l1_k, -cycles[t]))
 
 
 def modelled_cycles(product: CubeProduct, tile: CubeTile, target: Target) -> int:
-    """Return the modelled cycles of the busiest core at full row capacity.
+    """Return the modelled cycles at full row capacity.
 
-    Copies to L1, loads to L0 and products overlap; the slowest of the three counts, plus the
-    first copy, which nothing hides, and the result copy unless L0C has two buffers.
+    The cores take tiles in rounds. In a round copies to L1, loads to L0 and products overlap, and
+    what no tile has read before must come from HBM, which all cores share. Nothing hides the
+    first copies.
     """
-    size, out = product.dtype.bytes, product.out_dtype.bytes
-    m, n = min(tile.m, ceil_to(product.rows, CUBE)), min(tile.n, ceil_to(product.n, CUBE))
-    tiles = product.batch * -(-product.rows // tile.m) * -(-product.n // tile.n)
-    rounds = -(-tiles // target.cube_cores)
-    steps, parts = -(-product.k // tile.l1_k), -(-product.k // tile.l0_k)
-    shared = target.hbm_bytes_per_second / (target.clock_mhz * 1e6) / min(tiles, target.cube_cores)
-    rate = min(_GM_TO_L1, shared)
+    m_tiles, n_tiles = -(-product.rows // tile.m), -(-product.n // tile.n)
+    x_bytes, w_bytes = (size * product.k * product.dtype.bytes for size in _sides(product, tile))
+    fresh = w_bytes / m_tiles + x_bytes / n_tiles
+    hbm = target.hbm_bytes_per_second / (target.clock_mhz * 1e6)
+    l2 = _L2_BYTES_PER_SECOND / (target.clock_mhz * 1e6)
+    rounds, rest = divmod(product.batch * m_tiles * n_tiles, target.cube_cores)
+    cycles = 0.0
+    for count, active in ((rounds, target.cube_cores), (1, rest)):
+        rate = min(_GM_TO_L1, l2 / active) if active else _GM_TO_L1
+        busy = _tile_cycles(product, tile, rate, _l0c_buffers(tile, target))
+        cycles += count * max(busy if active else 0, active * fresh / hbm)
+    step = min(tile.l1_k, product.k) / product.k
+    first = w_bytes * step + x_bytes * (1 if tile.x_stays else step)
+    return round(cycles + 2 * _COPY_CYCLES + first / _GM_TO_L1)
+
+
+def _sides(product: CubeProduct, tile: CubeTile) -> tuple[int, int]:
+    """Return rows and columns of a tile, not more than there are."""
+    return min(tile.m, ceil_to(product.rows, CUBE)), min(tile.n, ceil_to(product.n, CUBE))
+
+
+def _tile_cycles(product: CubeProduct, tile: CubeTile, rate: float, l0c_buffers: int) -> float:
+    """Return the cycles of the busiest pipe for one tile, copies at ``rate`` bytes per cycle."""
+    (m, n), k, size = _sides(product, tile), product.k, product.dtype.bytes
+    steps, parts = -(-k // tile.l1_k), -(-k // tile.l0_k)
     copies = _w_copies(product, tile) + (0 if tile.x_stays else 1)
-    moved = (n if tile.x_stays else m + n) * product.k * size
+    moved = (n if tile.x_stays else m + n) * k * size
     copy = steps * copies * _COPY_CYCLES + moved / rate
     load = parts * (m // CUBE + 1) * _MTE1_CYCLES
-    load += product.k * size * (m / _L1_TO_L0A + n / _L1_TO_L0B)
-    mmad = parts * _MMAD_CYCLES + m * n * product.k / (CUBE * CUBE * _CUBE_K[product.dtype])
-    store = _COPY_CYCLES + m * n * out / _L0C_TO_GM
-    if tile_memory(product, tile, target).l0c_buffers == 2:
-        busy = max(copy, load, mmad, store)
-    else:
-        busy = max(copy, load, mmad) + store
-    first_x = m * (product.k if tile.x_stays else min(tile.l1_k, product.k)) * size
-    first = 2 * _COPY_CYCLES + (first_x + n * min(tile.l1_k, product.k) * size) / rate
-    return round(rounds * busy + first)
+    load += k * size * (m / _L1_TO_L0A + n / _L1_TO_L0B)
+    mmad = parts * _MMAD_CYCLES + m * n * k / (CUBE * CUBE * _CUBE_K[product.dtype])
+    store = _COPY_CYCLES + m * n * product.out_dtype.bytes / _L0C_TO_GM
+    busy = max(copy, load, mmad)
+    return max(busy, store) if l0c_buffers == 2 else busy + store
 
 
 def _w_copies(product: CubeProduct, tile: CubeTile) -> int:
@@ -177,7 +200,8 @@ def _candidates(product: CubeProduct, target: Target) -> Iterator[CubeTile]:
     for m in (m for m in _ROW_TILES if m < 2 * rows):
         for n in range(CUBE, min(columns, _MAX_COLUMNS) + 1, CUBE):
             l0_k = min(target.l0a_buffer // (2 * m * size), target.l0b_buffer // (2 * n * size))
-            l0_k = min(l0_k, _MAX_L0_K, k) // CUBE * CUBE
+            l0_k = min(l0_k, _MAX_L0_K, k)
+            l0_k = l0_k // _WIDE_K * _WIDE_K if l0_k > _WIDE_K else l0_k // CUBE * CUBE
             for steps in (2**i for i in range(_MAX_STEPS.bit_length()) if l0_k):
                 l1_k = min(steps * l0_k, k)
                 yield CubeTile(m, n, l1_k, l0_k)

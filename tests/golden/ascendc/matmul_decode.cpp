@@ -1,8 +1,8 @@
 // matmul_decode: y[b, r, :] = x[b, r, :] * W[b]^T.
 // Batch 1, rows = sizes[0] <= 16, n 7,168, k 2,048; bf16 to bf16.
 // Sums in f32; W stored as nk.
-// Tile: 16 x 128 outputs, k in steps of 512 (L1) and 128 (L0), double buffered; x stays in L1.
-// Local bytes: L1 327,680, L0A 8,192, L0B 65,536, L0C 16,384.
+// Tile: 16 x 208 outputs, k in steps of 256 (L1) and 64 (L0), double buffered; x stays in L1.
+// Local bytes: L1 278,528, L0A 4,096, L0B 53,248, L0C 26,624.
 // Split: tile t of [b, m, n] (n fastest) goes to block t % 20.
 #include "kernel_operator.h"
 using namespace AscendC;
@@ -13,9 +13,9 @@ constexpr uint32_t N = 7168;
 constexpr uint32_t K = 2048;
 constexpr uint32_t K0 = 16;
 constexpr uint32_t TILE_M = 16;
-constexpr uint32_t TILE_N = 128;
-constexpr uint32_t L1_K = 512;
-constexpr uint32_t L0_K = 128;
+constexpr uint32_t TILE_N = 208;
+constexpr uint32_t L1_K = 256;
+constexpr uint32_t L0_K = 64;
 // Elements from one row (X_ROW, Y_ROW), column (W_N) or term (W_K) to the next.
 constexpr uint64_t X_ROW = 2048;
 constexpr uint64_t W_N = 2048;

@@ -1,8 +1,8 @@
 // matmul_grouped: y[p, :] = x[p, :] * W[e]^T for rows p of expert e.
 // 256 experts, at most 128 rows, n 4,096, k 7,168; bf16 to bf16.
 // Sums in f32; W stored as nz.
-// Tile: 16 x 208 outputs, k in steps of 512 (L1) and 64 (L0), double buffered; x and W stream.
-// Local bytes: L1 458,752, L0A 4,096, L0B 53,248, L0C 26,624.
+// Tile: 16 x 256 outputs, k in steps of 256 (L1) and 64 (L0), double buffered; x and W stream.
+// Local bytes: L1 278,528, L0A 4,096, L0B 65,536, L0C 32,768.
 // Split: the tiles [e, m, n] (n fastest) of all experts are dealt to 20 blocks in turn.
 #include "kernel_operator.h"
 using namespace AscendC;
@@ -13,8 +13,8 @@ constexpr uint32_t N = 4096;
 constexpr uint32_t K = 7168;
 constexpr uint32_t K0 = 16;
 constexpr uint32_t TILE_M = 16;
-constexpr uint32_t TILE_N = 208;
-constexpr uint32_t L1_K = 512;
+constexpr uint32_t TILE_N = 256;
+constexpr uint32_t L1_K = 256;
 constexpr uint32_t L0_K = 64;
 // Elements from one row (X_ROW, Y_ROW), column (W_N) or term (W_K) to the next.
 constexpr uint64_t X_ROW = 7168;

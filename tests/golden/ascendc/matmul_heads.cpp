@@ -1,8 +1,8 @@
 // matmul_heads: y[b, r, :] = x[b, r, :] * W[b]^T.
 // Batch 16, rows = sizes[0] <= 16, n 512, k 128; f32 to f32.
 // Sums in f32; W stored as kn.
-// Tile: 16 x 112 outputs, k in steps of 128 (L1) and 64 (L0), double buffered; x and W stream.
-// Local bytes: L1 131,072, L0A 8,192, L0B 57,344, L0C 14,336.
+// Tile: 16 x 256 outputs, k in steps of 64 (L1) and 32 (L0), double buffered; x and W stream.
+// Local bytes: L1 139,264, L0A 4,096, L0B 65,536, L0C 32,768.
 // Split: tile t of [b, m, n] (n fastest) goes to block t % 20.
 #include "kernel_operator.h"
 using namespace AscendC;
@@ -13,9 +13,9 @@ constexpr uint32_t N = 512;
 constexpr uint32_t K = 128;
 constexpr uint32_t K0 = 8;
 constexpr uint32_t TILE_M = 16;
-constexpr uint32_t TILE_N = 112;
-constexpr uint32_t L1_K = 128;
-constexpr uint32_t L0_K = 64;
+constexpr uint32_t TILE_N = 256;
+constexpr uint32_t L1_K = 64;
+constexpr uint32_t L0_K = 32;
 // Elements from one row (X_ROW, Y_ROW), column (W_N) or term (W_K) to the next.
 constexpr uint64_t X_ROW = 3072;
 constexpr uint64_t W_K = 512;

@@ -1,8 +1,8 @@
 // matmul_vocabulary: y[b, r, :] = x[b, r, :] * W[b]^T.
 // Batch 1, rows = sizes[1] <= 16, n 129,280, k 7,168; bf16 to f32.
 // Sums in f32; W stored as nz.
-// Tile: 16 x 256 outputs, k in steps of 64 (L1) and 64 (L0), double buffered; x stays in L1.
-// Local bytes: L1 294,912, L0A 4,096, L0B 65,536, L0C 32,768.
+// Tile: 16 x 256 outputs, k in steps of 256 (L1) and 64 (L0), double buffered; x stays in L1.
+// Local bytes: L1 491,520, L0A 4,096, L0B 65,536, L0C 32,768.
 // Split: tile t of [b, m, n] (n fastest) goes to block t % 20.
 #include "kernel_operator.h"
 using namespace AscendC;
@@ -14,7 +14,7 @@ constexpr uint32_t K = 7168;
 constexpr uint32_t K0 = 16;
 constexpr uint32_t TILE_M = 16;
 constexpr uint32_t TILE_N = 256;
-constexpr uint32_t L1_K = 64;
+constexpr uint32_t L1_K = 256;
 constexpr uint32_t L0_K = 64;
 // Elements from one row (X_ROW, Y_ROW), column (W_N) or term (W_K) to the next.
 constexpr uint64_t X_ROW = 7168;
