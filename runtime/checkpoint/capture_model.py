@@ -1,0 +1,113 @@
+"""Module or directory to program and weights: the front door of the compiler."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ascendfx.ir.capture.captured_model import CapturedModel
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.tensor_source import LayeredSource
+from ascendfx.ir.tensor_type import DType
+from ascendfx.runtime.checkpoint.checkpoint_source import (
+    SCALE_SUFFIX,
+    CheckpointSource,
+    source_of_checkpoint,
+)
+from ascendfx.runtime.checkpoint.read_directory import read_config, read_json, stored_tensors
+from ascendfx.runtime.checkpoint.safetensors_file import StoredTensor
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+def capture_model(model: "nn.Module | str | Path", *, dtype: DType | None = None) -> CapturedModel:
+    """Return the plain forward of a model as a program, and where its weights are.
+
+    No weight is read. Needs torch, and transformers for a directory.
+
+    Args:
+        model: A module that maps ids ``[batch, tokens]`` to logits, or a directory in the Hugging
+            Face layout with safetensors.
+        dtype: Element format of parameters and hidden states; the model's own by default.
+
+    Raises:
+        GraphError: The model cannot be captured, or its files do not fit it.
+    """
+    if isinstance(model, str | Path):
+        return _capture_directory(Path(model), dtype)
+    from ascendfx.ir.capture.capture_module import capture_module  # noqa: PLC0415  # imports torch
+
+    return capture_module(model, dtype=dtype)
+
+
+def _capture_directory(directory: Path, dtype: DType | None) -> CapturedModel:
+    config = read_config(directory)
+    stored = stored_tensors(directory)
+    from ascendfx.ir.capture.build_model import build_model  # noqa: PLC0415  # imports torch
+    from ascendfx.ir.capture.capture_module import capture_module, end_ids_of  # noqa: PLC0415
+    from ascendfx.ir.capture.weights_of_module import computed_buffers, weight_types  # noqa: PLC0415
+
+    module = build_model(directory, dtype)
+    wanted, aliases = weight_types(module)
+    buffers = computed_buffers(module)
+    block = (config.get("quantization_config") or {}).get("weight_block_size") or (128, 128)
+    source = source_of_checkpoint(stored, wanted, block=(block[0], block[1]))
+    allowed = {*wanted, *aliases, *(f".{key.rsplit('.', 1)[-1]}" for key in buffers.keys())}
+    drafts = _refuse_extra(source, stored, allowed, config)
+    captured = capture_module(module)
+    generation = directory / "generation_config.json"
+    ends = end_ids_of(read_json(generation)) if generation.is_file() else ()
+    facts = replace(
+        captured.facts,
+        directory=directory,
+        end_ids=ends or captured.facts.end_ids,
+        config=config,
+    )
+    return CapturedModel(
+        captured.program,
+        LayeredSource((buffers, source)),
+        facts,
+        (*captured.remarks, *drafts),
+    )
+
+
+def _refuse_extra(
+    source: CheckpointSource,
+    stored: Mapping[str, StoredTensor],
+    allowed: Collection[str],
+    config: Mapping[str, Any],
+) -> tuple[str, ...]:
+    """Return a remark about draft layers; raise for any other tensor nobody reads."""
+    used = {
+        part
+        for key in allowed
+        if key in source.recipes
+        for keys in source.recipes[key].parts
+        for part in keys
+    }
+    extra = [key for key in stored if key not in used and not _allowed(key, allowed)]
+    drafts = _draft_layers(config)
+    unknown = [key for key in extra if drafts.isdisjoint(key.split("."))]
+    if unknown:
+        raise GraphError(
+            "extra-tensor",
+            f"tensor `{unknown[0]}` of {stored[unknown[0]].file} belongs to no parameter",
+            notes=(f"{len(unknown)} tensors are not used",) if len(unknown) > 1 else (),
+            hint="config.json and the weights belong to different models",
+        )
+    return (f"{len(extra)} tensors of draft layers are not captured",) if extra else ()
+
+
+def _allowed(key: str, allowed: Iterable[str]) -> bool:
+    """Whether a tensor is a scale, another name of a parameter, or a buffer that is computed."""
+    if key.endswith(SCALE_SUFFIX):
+        return True
+    return key in allowed or any(e.startswith(".") and key.endswith(e) for e in allowed)
+
+
+def _draft_layers(config: Mapping[str, Any]) -> frozenset[str]:
+    """Return the numbers of the layers behind the last one, which draft tokens ahead."""
+    layers = int(config.get("num_hidden_layers") or 0)
+    drafts = int(config.get("num_nextn_predict_layers") or 0)
+    return frozenset(str(layers + i) for i in range(drafts))

@@ -1,0 +1,98 @@
+"""The tensors of a Hugging Face directory, and its JSON files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.checkpoint.safetensors_file import StoredTensor, read_header
+
+_SINGLE = "model.safetensors"
+_INDEX = "model.safetensors.index.json"
+_CONFIG = "config.json"
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """Return a JSON object.
+
+    Raises:
+        GraphError: The file does not hold one.
+    """
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise GraphError("damaged-file", f"{file} is no JSON: {error}") from error
+    if not isinstance(found, dict):
+        raise GraphError("damaged-file", f"{file} does not hold a JSON object")
+    return found
+
+
+def read_config(directory: Path) -> dict[str, Any]:
+    """Return ``config.json``.
+
+    Raises:
+        GraphError: The directory or the file does not exist, or is no JSON.
+    """
+    if not directory.is_dir():
+        raise GraphError(
+            "no-model",
+            f"there is no directory {directory}",
+            hint="give the path of a directory in the Hugging Face layout, already downloaded",
+        )
+    file = directory / _CONFIG
+    if not file.is_file():
+        raise GraphError(
+            "no-model",
+            f"{directory} has no {_CONFIG}",
+            hint="a directory in the Hugging Face layout has config.json and *.safetensors",
+        )
+    return read_json(file)
+
+
+def stored_tensors(directory: Path) -> dict[str, StoredTensor]:
+    """Return where each tensor of a directory is; only headers are read.
+
+    Raises:
+        GraphError: There are no weights, a file is missing, or a file is damaged.
+    """
+    if (directory / _SINGLE).is_file():
+        return read_header(directory / _SINGLE)
+    index = directory / _INDEX
+    if index.is_file():
+        return _indexed(directory, index)
+    files = sorted(directory.glob("*.safetensors"))
+    if not files:
+        other = sorted(p.name for p in directory.iterdir() if p.suffix in (".bin", ".pt", ".pth"))
+        raise GraphError(
+            "no-weights",
+            f"{directory} has no *.safetensors",
+            notes=(f"it has {', '.join(other)}",) if other else (),
+            hint="convert the weights with transformers' save_pretrained",
+        )
+    found: dict[str, StoredTensor] = {}
+    for file in files:
+        found.update(read_header(file))
+    return found
+
+
+def _indexed(directory: Path, index: Path) -> dict[str, StoredTensor]:
+    places: dict[str, str] = read_json(index).get("weight_map") or {}
+    headers: dict[str, dict[str, StoredTensor]] = {}
+    for name in sorted(set(places.values())):
+        file = directory / name
+        if not file.is_file():
+            raise GraphError(
+                "no-weights",
+                f"{index.name} names {name}, which is not in {directory}",
+                hint="download the missing file",
+            )
+        headers[name] = read_header(file)
+    missing = [key for key, name in places.items() if key not in headers[name]]
+    if missing:
+        raise GraphError(
+            "missing-tensor",
+            f"tensor `{missing[0]}` is not in {directory / places[missing[0]]}, where "
+            f"{index.name} says it is",
+            hint="download the file again",
+        )
+    return {key: headers[name][key] for key, name in places.items()}

@@ -1,0 +1,113 @@
+"""One safetensors file, mapped into memory; tensors are views of the file until they are converted.
+
+Source of the format: safetensors README, section "Format": eight bytes with the length N of the
+header, N bytes of JSON, then the tensors; offsets count from the end of the header.
+"""
+
+import json
+import mmap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendfx.ir.diagnostic import GraphError
+
+FORMATS: Mapping[str, np.dtype[Any]] = {
+    "F64": np.dtype(np.float64),
+    "F32": np.dtype(np.float32),
+    "F16": np.dtype(np.float16),
+    "BF16": np.dtype(ml_dtypes.bfloat16),
+    "F8_E4M3": np.dtype(ml_dtypes.float8_e4m3fn),
+    "F8_E5M2": np.dtype(ml_dtypes.float8_e5m2),
+    "I64": np.dtype(np.int64),
+    "I32": np.dtype(np.int32),
+    "I16": np.dtype(np.int16),
+    "I8": np.dtype(np.int8),
+    "U8": np.dtype(np.uint8),
+    "BOOL": np.dtype(np.bool_),
+}
+"""Element formats by the spelling of the file format."""
+
+_HEADER_LIMIT = 100_000_000
+"""Largest header the format allows, in bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTensor:
+    """Where a tensor is.
+
+    Attributes:
+        file: The file it is in.
+        format: Element format.
+        shape: Its shape.
+        begin: First byte in the file.
+        end: One behind the last byte.
+    """
+
+    file: Path
+    format: np.dtype[Any]
+    shape: tuple[int, ...]
+    begin: int
+    end: int
+
+    def load(self) -> NDArray[Any]:
+        """Return the values: a read-only view of the mapped file, nothing is copied."""
+        if self.begin == self.end:
+            return np.zeros(self.shape, self.format)
+        with self.file.open("rb") as handle:
+            mapped = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
+        count = (self.end - self.begin) // self.format.itemsize
+        return np.frombuffer(mapped, self.format, count, self.begin).reshape(self.shape)
+
+
+def read_header(file: Path) -> dict[str, StoredTensor]:
+    """Return where each tensor of a file is; only the header is read.
+
+    Raises:
+        GraphError: The file is no safetensors file, or shorter than its header says.
+    """
+    size = file.stat().st_size
+    with file.open("rb") as handle:
+        length = int.from_bytes(handle.read(8), "little")
+        if size < 8 or length > min(size - 8, _HEADER_LIMIT):
+            raise _damaged(file, f"the header should have {length} bytes, the file has {size}")
+        text = handle.read(length)
+    try:
+        header: dict[str, Any] = json.loads(text)
+    except ValueError as error:
+        raise _damaged(file, f"the header is no JSON: {error}") from error
+    start = 8 + length
+    return {
+        name: _entry(file, name, fields, start, size)
+        for name, fields in header.items()
+        if name != "__metadata__"
+    }
+
+
+def _entry(file: Path, name: str, fields: Mapping[str, Any], start: int, size: int) -> StoredTensor:
+    spelled = fields["dtype"]
+    if spelled not in FORMATS:
+        raise GraphError(
+            "tensor-format", f"tensor `{name}` of {file} is in format {spelled}, which is not known"
+        )
+    begin, end = (start + offset for offset in fields["data_offsets"])
+    shape = tuple(fields["shape"])
+    needed = int(np.prod(shape, dtype=np.int64)) * FORMATS[spelled].itemsize
+    if end > size:
+        raise _damaged(file, f"tensor `{name}` ends at byte {end}, the file has {size} bytes")
+    if end - begin != needed:
+        raise _damaged(file, f"tensor `{name}` has {end - begin} bytes instead of {needed}")
+    return StoredTensor(file, FORMATS[spelled], shape, begin, end)
+
+
+def _damaged(file: Path, what: str) -> GraphError:
+    return GraphError(
+        "damaged-file",
+        f"{file} is not a complete safetensors file: {what}",
+        hint="download the file again",
+    )
