@@ -11,7 +11,6 @@ import sympy
 
 from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
 from ascendfx.ir.interpret import interpret
-from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Attention, Call, Constant, Input, Iota, Param, Slice
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.drop_unused import DropUnused
@@ -79,19 +78,27 @@ def why_not_causal(graph: Graph, node: Node) -> str:
     alone = _subgraph(graph, mask)
     if alone is None:
         return "the mask depends on a tensor"
+    if isinstance(tokens, int):
+        return _first_failure(alone, {tokens}, "")
+    if not isinstance(tokens, sympy.Symbol):
+        return f"the number of tokens is {tokens}, not one size"
+    if reason := _first_failure(alone, set(range(1, _SMALL)), tokens.name):
+        return reason
     numbers = _numbers(alone)
     if numbers and max(numbers) > _LARGEST:
         return f"the mask holds the number {max(numbers)}, too large to try"
-    counts = set(range(1, _SMALL)) | {n + i for n in numbers for i in range(4) if n + i > 0}
-    if isinstance(tokens, int):
-        counts = {tokens}
-    elif not isinstance(tokens, sympy.Symbol):
-        return f"the number of tokens is {tokens}, not one size"
-    others = sorted(_names(alone) - {str(tokens)})
+    return _first_failure(alone, {n + i for n in numbers for i in range(3)}, tokens.name)
+
+
+def _first_failure(mask: Graph, counts: set[int], tokens: str) -> str:
+    """Return how the mask differs from the causal one for one of the numbers of tokens, or ""."""
+    others = sorted(
+        {name for node in mask.nodes for t in node.types for name in t.names} - {tokens}
+    )
     for count in sorted(counts):
-        for rest in product((1, 2), repeat=len(others)) if count < _SMALL else [(1,) * len(others)]:
-            sizes = {**dict(zip(others, rest, strict=True)), str(tokens): count}
-            if reason := _differs(alone, sizes, count):
+        for rest in product((1, 2), repeat=len(others) if count < _SMALL else 0):
+            sizes = {**dict.fromkeys(others, 1), **dict(zip(others, rest, strict=False))}
+            if reason := _difference(mask, {**sizes, tokens: count}, count):
                 return f"with {count} tokens {reason}"
     return ""
 
@@ -129,18 +136,10 @@ def _numbers(graph: Graph) -> set[int]:
     return {math.ceil(each) for each in found if 1 < each < math.inf}
 
 
-def _names(graph: Graph) -> set[str]:
-    return {name for node in graph.nodes for kind in node.types for name in kind.names}
-
-
-def _differs(graph: Graph, sizes: Mapping[str, int], tokens: int) -> str:
+def _difference(graph: Graph, sizes: Mapping[str, int], tokens: int) -> str:
     (mask,) = interpret(graph, {}, sizes=sizes)
     lowest = _LOWEST[graph.output_types[0].dtype]
     visible = np.tril(np.ones((tokens, tokens), bool))
-    return _first_difference(np.asarray(mask), visible, lowest)
-
-
-def _first_difference(mask: Array, visible: Array, lowest: float) -> str:
     shown = np.broadcast_to(mask, (*mask.shape[:2], *visible.shape))
     wrong = np.where(visible, shown != 0, ~(shown <= lowest))
     if not wrong.any():
