@@ -102,15 +102,24 @@ def _clear_rows(routing: Routing, logits: Floats, bias: Floats) -> Array:
         scores = np.exp(logits - logits.max(axis=1, keepdims=True))
         scores /= scores.sum(axis=1, keepdims=True)
     choice = scores + bias if routing.bias else scores
+    error = _score_error(routing, logits) * scores + _U * np.abs(choice)
+    error = np.maximum(error.max(axis=1, keepdims=True) * routing.bias, error)
     grouped = np.sort(choice.reshape(len(choice), routing.groups, -1), axis=-1)
     used = 2 if routing.group_score is GroupScore.TOP2_SUM else 1
     group = grouped[..., -used:].sum(axis=-1)
-    limit = 4 * (_score_error(routing, logits) + _U) * max(1.0, float(np.abs(choice).max()))
-    clear = np.ones(len(choice), bool)
-    for values in (np.append(choice, np.zeros((len(choice), 1)), axis=1), group):
-        gaps = np.diff(np.sort(values, axis=1), axis=1)
-        clear &= ~((gaps > 0) & (gaps < limit)).any(axis=1)
-    return clear
+    worst = np.broadcast_to(2 * error.max(axis=1, keepdims=True), group.shape)
+    masked = np.zeros((len(choice), 1))
+    return _apart(np.append(choice, masked, axis=1), np.append(error, masked, axis=1)) & _apart(
+        group, worst
+    )
+
+
+def _apart(values: Floats, error: Floats) -> Array:
+    """Return which rows have no neighbours that are different but within twice their errors."""
+    order = np.argsort(values, axis=1)
+    gaps = np.diff(np.take_along_axis(values, order, 1), axis=1)
+    limit = 4 * np.take_along_axis(error, order, 1)[:, 1:]
+    return ~((gaps > 0) & (gaps < limit)).any(axis=1)
 
 
 @pytest.mark.parametrize("name", ALL)

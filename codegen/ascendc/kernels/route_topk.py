@@ -189,8 +189,8 @@ def _buffers(plan: RouteTopkPlan) -> tuple[LocalBuffer, ...]:
 
     work = reduce_max_work_elements(routing.experts, with_index=False)
     buffers = [
-        scratch("recordBufferA", 2 * plan.slots),
-        scratch("recordBufferB", 2 * plan.slots),
+        scratch("recordABuffer", 2 * plan.slots),
+        scratch("recordBBuffer", 2 * plan.slots),
         scratch("indexBuffer", plan.slots),
         scratch("selectingBuffer", plan.row_pitch + 8),
         scratch("recordOffsetBuffer", SORT_WIDTH),

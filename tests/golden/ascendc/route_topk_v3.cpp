@@ -107,10 +107,10 @@ extern "C" __global__ __aicore__ void route(GM_ADDR logits, GM_ADDR bias, GM_ADD
     }
     const uint32_t last = first + share < rows ? first + share : rows;
     TPipe pipe;
-    TBuf<TPosition::VECCALC> recordBufferA;
-    pipe.InitBuffer(recordBufferA, 2048);
-    TBuf<TPosition::VECCALC> recordBufferB;
-    pipe.InitBuffer(recordBufferB, 2048);
+    TBuf<TPosition::VECCALC> recordABuffer;
+    pipe.InitBuffer(recordABuffer, 2048);
+    TBuf<TPosition::VECCALC> recordBBuffer;
+    pipe.InitBuffer(recordBBuffer, 2048);
     TBuf<TPosition::VECCALC> indexBuffer;
     pipe.InitBuffer(indexBuffer, 1024);
     TBuf<TPosition::VECCALC> selectingBuffer;
@@ -147,6 +147,8 @@ extern "C" __global__ __aicore__ void route(GM_ADDR logits, GM_ADDR bias, GM_ADD
     pipe.InitBuffer(weightQueue, 2, 352);
     TQue<TPosition::VECOUT, 1> idQueue;
     pipe.InitBuffer(idQueue, 2, 352);
+    LocalTensor<float> recordA = recordABuffer.Get<float>();
+    LocalTensor<float> recordB = recordBBuffer.Get<float>();
     LocalTensor<int32_t> index = indexBuffer.Get<int32_t>();
     LocalTensor<float> selecting = selectingBuffer.Get<float>();
     LocalTensor<int32_t> recordOffset = recordOffsetBuffer.Get<int32_t>();

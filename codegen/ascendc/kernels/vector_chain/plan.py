@@ -42,6 +42,11 @@ _PIECE = 2_048
 _COPIES = ((2, 2), (2, 1), (1, 1))
 """Buffers per input and output queue, in order of preference: overlap is given up last."""
 
+_QUEUE_EVENTS = 8
+"""Buffers that the queues of one position may own: each takes an event id of the core."""
+
+_QUEUES = (BufferKind.INPUT, BufferKind.OUTPUT)
+
 _MAX_LINES = 8 * 255
 """Lines of a tile: one Brcb spreads eight per repeat (asc-devkit, Brcb)."""
 
@@ -164,6 +169,14 @@ def _check_fits(plan: VectorChainPlan, target: Target) -> None:
             f"{target.name} has {target.unified_buffer:,}",
             hint="split the chain",
             notes=tuple(f"{buffer} bytes" for buffer in plan.buffers),
+        )
+    if any(_copies(plan.buffers, kind) > _QUEUE_EVENTS for kind in _QUEUES):
+        raise GraphError(
+            code="too-many-queues",
+            reason=f"{plan.name} copies {_copies(plan.buffers, BufferKind.INPUT)} tensors in and "
+            f"{_copies(plan.buffers, BufferKind.OUTPUT)} out, a core has {_QUEUE_EVENTS} event ids "
+            "for the queues of either position",
+            hint="split the chain",
         )
     if copies > target.max_buffers:
         raise GraphError(
