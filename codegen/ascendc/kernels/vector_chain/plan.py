@@ -1,6 +1,6 @@
 """Choose the tile of a vector chain: as many rows as local memory holds, or pieces of one row."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from ascendfx.codegen.ascendc.kernel import DeviceSize
@@ -143,7 +143,8 @@ def _most_buffers(request: _Request, target: Target) -> _Request:
     """Return the request with the first choice of buffers with which one row fits."""
     for copies in _COPIES:
         request = replace(request, copies=copies)
-        if local_bytes(_measure(request, Tile(1)).buffers) <= target.unified_buffer:
+        buffers = _measure(request, Tile(1)).buffers
+        if local_bytes(buffers) <= target.unified_buffer and _has_events(buffers):
             break
     return request
 
@@ -159,6 +160,14 @@ def _plan_pieces(
     return plan
 
 
+def _copies(buffers: Iterable[LocalBuffer], kind: BufferKind) -> int:
+    return sum(buffer.copies for buffer in buffers if buffer.kind is kind)
+
+
+def _has_events(buffers: Sequence[LocalBuffer]) -> bool:
+    return all(_copies(buffers, kind) <= _QUEUE_EVENTS for kind in _QUEUES)
+
+
 def _check_fits(plan: VectorChainPlan, target: Target) -> None:
     needed = local_bytes(plan.buffers)
     copies = sum(buffer.copies for buffer in plan.buffers)
@@ -170,7 +179,7 @@ def _check_fits(plan: VectorChainPlan, target: Target) -> None:
             hint="split the chain",
             notes=tuple(f"{buffer} bytes" for buffer in plan.buffers),
         )
-    if any(_copies(plan.buffers, kind) > _QUEUE_EVENTS for kind in _QUEUES):
+    if not _has_events(plan.buffers):
         raise GraphError(
             code="too-many-queues",
             reason=f"{plan.name} copies {_copies(plan.buffers, BufferKind.INPUT)} tensors in and "
