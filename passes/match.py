@@ -25,7 +25,7 @@ from ascendfx.ir.ops import (
     Sort,
     Topk,
 )
-from ascendfx.ir.size import named_size, simplify_size
+from ascendfx.ir.size import named_size, names_in, substitute_size
 from ascendfx.passes.rule import OperandForm, Rule, Site, Spelling, as_tuple, parse_operand
 
 _COMMUTATIVE = (Add, Multiply, Maximum, Minimum, Equal, NotEqual, LogicalAnd, LogicalOr)
@@ -269,11 +269,10 @@ def _bind(subject: str, want: Any, have: Any, holes: dict[str, Any]) -> str | No
     if isinstance(want, sympy.Symbol):
         expected = holes.setdefault(want.name, have)
     elif isinstance(want, sympy.Expr):
-        names = {str(each) for each in want.free_symbols}
+        names = names_in(want)
         if not names <= holes.keys():
             return None
-        table = {named_size(name): holes[name] for name in names}
-        expected = simplify_size(want.subs(table, simultaneous=True))
+        expected = substitute_size(want, {name: holes[name] for name in names})
     else:
         expected = want
     if isinstance(expected, bool) != isinstance(have, bool) or expected != have:

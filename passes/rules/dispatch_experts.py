@@ -34,12 +34,14 @@ def _sorted(b: SideBuilder, h: Any, ids: Value) -> tuple[Value, ...]:
     return b.add_multi(Sort(0), b.add(Reshape((h.r * h.k,)), ids))
 
 
-def _ends_lhs(b: SideBuilder, h: Any, ids: Value, *, counted: str, through_float: bool) -> Value:
+def _ends_lhs(b: SideBuilder, h: Any, ids: Value, *, counted: str, float_at: str) -> Value:
     numbers = _sorted(b, h, ids)[0] if counted == "sorted" else b.add(Reshape((h.r * h.k,)), ids)
-    if through_float:
+    if float_at == "numbers":
         numbers = b.add(Cast(DType.F32), numbers)
-    counts = b.add(Cast(DType.I32), b.add(Histogram(h.experts), numbers))
-    return b.add(CumulativeSum(0), counts)
+    counts = b.add(Histogram(h.experts), numbers)
+    if float_at == "counts":
+        counts = b.add(Cast(DType.F32), counts)
+    return b.add(CumulativeSum(0), b.add(Cast(DType.I32), counts))
 
 
 def _ends_rhs(b: GraphBuilder, h: Any, ids: Value) -> Value:
@@ -64,9 +66,9 @@ ENDS = Rule(
     source=_SOURCE,
     operands={"ids": "i64: r k"},
     spellings=tuple(
-        Spelling(partial(_ends_lhs, counted=counted, through_float=through_float))
+        Spelling(partial(_ends_lhs, counted=counted, float_at=float_at))
         for counted in ("sorted", "given")
-        for through_float in (True, False)
+        for float_at in ("numbers", "counts", "nowhere")
     ),
     rhs=_ends_rhs,
     fidelity=Fidelity.BITWISE,

@@ -1,6 +1,7 @@
 """Recognise the router of a mixture of experts: DeepSeek-V2, DeepSeek-V3 and plain top-k."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import product
 from typing import Any
@@ -72,24 +73,21 @@ def _limit_groups(b: SideBuilder, h: Any, choice: Value, group_score: str) -> Va
 
 
 def _rhs(b: GraphBuilder, h: Any, logits: Value, *bias: Value) -> tuple[Value, ...]:
-    groups = (
-        {
-            "groups": h.grouped[-2],
-            "topk_groups": h.topk_groups,
-            "group_score": h.group_score,
-            "masked_value": float(h.masked_value),
-        }
-        if h.group_score
-        else {}
-    )
     op = RouteTopk(
         k=h.k,
         scoring=h.scoring,
         biased=bool(bias),
         normalize=h.normalize,
         scale=float(h.scale),
-        **groups,
     )
+    if h.group_score:
+        op = replace(
+            op,
+            groups=h.grouped[-2],
+            topk_groups=h.topk_groups,
+            group_score=h.group_score,
+            masked_value=float(h.masked_value),
+        )
     return b.add_multi(op, logits, *bias)
 
 

@@ -1,5 +1,7 @@
 """Format conversions that change nothing."""
 
+from typing import Any
+
 import numpy as np
 
 from ascendfx.ir.graph import GraphBuilder, Value
@@ -69,7 +71,7 @@ def drop_widened_index(b: GraphBuilder, op: Op, operands: tuple[Value, ...]) -> 
 
 _INDEX_OPERAND: dict[type[Op], int] = {GatherRows: 1, GroupedLinear: 2, TakeAlong: 1}
 
-TABLE = {
+TABLE: dict[type[Op], tuple[Any, ...]] = {
     Cast: (drop_cast, cast_constant, cast_before_expand),
     **dict.fromkeys(_INDEX_OPERAND, (drop_widened_index,)),
 }

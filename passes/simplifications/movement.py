@@ -1,8 +1,10 @@
 """Reshapes, transposes, slices, joins and repetitions that cancel or combine."""
 
 from itertools import pairwise
+from typing import Any
 
 from ascendfx.ir.graph import GraphBuilder, Value
+from ascendfx.ir.op import Op
 from ascendfx.ir.ops import Concat, Expand, Linear, Reshape, Slice, Transpose
 from ascendfx.ir.size import Dim, simplify_size
 
@@ -118,7 +120,7 @@ def expand(b: GraphBuilder, op: Expand, operands: tuple[Value, ...]) -> Value | 
     return None
 
 
-TABLE = {
+TABLE: dict[type[Op], tuple[Any, ...]] = {
     Concat: (concat,),
     Expand: (expand,),
     Reshape: (reshape, reshape_before_linear),
