@@ -1,9 +1,12 @@
 """Choose how a constant lies in memory: fractals where only the cube unit reads it."""
 
+from collections.abc import Mapping
+
 from ascendfx.ir.graph import Graph, Value
+from ascendfx.ir.op import Op
 from ascendfx.ir.ops import GroupedLinear, HeadLinear, Linear
 
-_WEIGHT_OPERAND = {Linear: 1, HeadLinear: 1, GroupedLinear: 1}
+_WEIGHT_OPERAND: Mapping[type[Op], int] = {Linear: 1, HeadLinear: 1, GroupedLinear: 1}
 
 
 def assign_layouts(graph: Graph, constants: frozenset[int]) -> dict[Value, str]:

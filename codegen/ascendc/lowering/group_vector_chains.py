@@ -23,7 +23,6 @@ from ascendfx.ir.ops import Transpose
 from ascendfx.ir.size import Dim
 from ascendfx.ir.text.printer import print_node
 
-
 Related = Callable[[GraphContext, Unit, Unit], bool]
 """Whether two chains have something to gain from each other."""
 
@@ -49,10 +48,14 @@ def group_vector_chains(context: GraphContext, taken: Sequence[Unit]) -> Groupin
         taken: Units that are decided already.
     """
     covered = {position for unit in taken for position in unit.positions}
-    units = list(taken)
-    for position in range(len(context.graph.nodes)):
-        if is_computed(context, position) and position not in covered:
-            units.append(Unit((position,), chain=why_no_chain(context, position) is None))
+    units = [
+        *taken,
+        *(
+            Unit((position,), chain=why_no_chain(context, position) is None)
+            for position in range(len(context.graph.nodes))
+            if is_computed(context, position) and position not in covered
+        ),
+    ]
     remarks: dict[str, None] = {}
     for related in (_reads, _shares_an_operand):
         while pair := _find_pair(context, units, related, remarks):

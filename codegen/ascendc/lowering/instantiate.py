@@ -68,7 +68,9 @@ def instantiate(lowered: LoweredProgram, inputs: Mapping[str, Buffer]) -> Instan
     """
     state = _State(lowered, {buffer.name: buffer for buffer in inputs.values()})
     graph = lowered.program.main
-    bound = {value: Argument(inputs[_input_name(graph, value)].name) for value in graph.inputs}
+    bound: dict[Value | Scratch, Argument] = {
+        value: Argument(inputs[_input_name(graph, value)].name) for value in graph.inputs
+    }
     outputs = _run(state, _Frame(graph, "", None, bound))
     return Instantiated(tuple(state.launches), state.buffers, state.weights, outputs)
 
@@ -99,7 +101,8 @@ def _run(state: _State, frame: _Frame) -> tuple[Argument, ...]:
         if isinstance(step, CallStep):
             _call(state, frame, step)
         else:
-            assert kernel is not None, "a launch has a kernel"
+            if kernel is None:
+                raise AssertionError("a launch has a kernel")
             _launch(state, frame, step, kernel)
     return tuple(
         _argument(state, frame, Operand(view.root, view.offset * view.dtype.bytes))
@@ -145,10 +148,13 @@ def _launch(state: _State, frame: _Frame, step: KernelStep, kernel: Kernel) -> N
             argument = _argument(state, frame, next(operands))
         buffer = state.buffers[argument.buffer]
         end = argument.byte_offset + formal.elements * formal.dtype.bytes
-        assert buffer.dtype is formal.dtype, f"{kernel.name}: {formal.name} is {buffer}"
-        assert end <= buffer.bytes, f"{kernel.name}: {formal} leaves {buffer}"
+        if buffer.dtype is not formal.dtype:
+            raise AssertionError(f"{kernel.name}: {formal.name} is {buffer}")
+        if end > buffer.bytes:
+            raise AssertionError(f"{kernel.name}: {formal} leaves {buffer}")
         arguments.append(argument)
-    assert next(operands, None) is None, f"{kernel.name} takes fewer operands"
+    if next(operands, None) is not None:
+        raise AssertionError(f"{kernel.name} takes fewer operands")
     label = _label(frame, step)
     state.launches.append(Launch(kernel.name, tuple(arguments), label))
 
@@ -180,7 +186,8 @@ def _new_buffer(state: _State, frame: _Frame, root: Value | Scratch) -> Buffer:
     shape = capacities(kind.shape, state.lowered.capacity)
     result = f".{root.result}" if root.result else ""
     name = f"{frame.prefix}{frame.graph.op_of(root).mnemonic}.{root.node}{result}"
-    assert name not in state.buffers, f"two uses of a graph share the prefix {frame.prefix}"
+    if name in state.buffers:
+        raise AssertionError(f"two uses of a graph share the prefix {frame.prefix}")
     return Buffer(name, storage_dtype(kind.dtype), shape, Place.ARENA)
 
 
@@ -193,7 +200,8 @@ def _weight(state: _State, frame: _Frame, root: Value, layout: str) -> str:
     prefix = "" if frame.keys is None else frame.prefix
     spec = weight_spec(state.recipes[key], name=f"{prefix}{formal}", layout=layout, keys=frame.keys)
     known = state.weights.setdefault(spec.name, spec)
-    assert known == spec, f"two weights are called {spec.name}"
+    if known != spec:
+        raise AssertionError(f"two weights are called {spec.name}")
     state.buffers.setdefault(
         spec.name, Buffer(spec.name, spec.dtype, spec.packed_shape, Place.WEIGHT)
     )
@@ -202,5 +210,6 @@ def _weight(state: _State, frame: _Frame, root: Value, layout: str) -> str:
 
 def _input_name(graph: Graph, value: Value) -> str:
     op = graph.op_of(value)
-    assert isinstance(op, Input), "inputs are Input nodes"
+    if not isinstance(op, Input):
+        raise AssertionError("inputs are Input nodes")  # noqa: TRY004
     return op.name

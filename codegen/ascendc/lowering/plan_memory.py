@@ -1,4 +1,4 @@
-"""Give every temporary buffer a place in one arena, so that buffers alive together never overlap."""
+"""Give every temporary buffer a place in one arena: buffers alive together never overlap."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

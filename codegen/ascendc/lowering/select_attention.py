@@ -101,7 +101,8 @@ def select_cache_read(context: GraphContext, position: int) -> KernelStep:
 def _roles(context: GraphContext, position: int) -> _Attention:
     node = context.node(position)
     op = node.op
-    assert isinstance(op, RaggedAttention), "dispatched by type"
+    if not isinstance(op, RaggedAttention):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
     p, operands = op.parts, node.operands
     values, positions, row_request = operands[2 * p :]
     return _Attention(op, operands[:p], operands[p : 2 * p], values, positions, row_request)

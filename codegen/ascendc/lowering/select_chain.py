@@ -122,14 +122,15 @@ class _Cut:
         context, builder = self._context, self._builder
         node = context.node(value.node)
         kind = context.graph.type_of(value)
-        if value.node in context.constants and not isinstance(node.op, Constant):
+        if isinstance(node.op, Constant):
+            return builder.add(node.op)
+        if value.node in context.constants:
             self._constants.append(value)
             return builder.add(Param(f"w{len(self._constants) - 1}", kind))
         if context.views.is_root(value) and value.node not in self._positions:
-            if not isinstance(node.op, Constant):
-                self._inputs.append(value)
-                stored = TensorType(context.view(value).dtype, kind.shape)
-                return builder.add(Input(f"x{len(self._inputs) - 1}", stored))
+            self._inputs.append(value)
+            stored = TensorType(context.view(value).dtype, kind.shape)
+            return builder.add(Input(f"x{len(self._inputs) - 1}", stored))
         operands = tuple(map(self._copy, node.operands))
         with builder.at(node.location):
             return builder.add(node.op, *operands)

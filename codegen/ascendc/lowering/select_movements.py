@@ -99,7 +99,8 @@ def select_route_topk(context: GraphContext, position: int) -> KernelStep:
     """
     node = context.node(position)
     op = node.op
-    assert isinstance(op, RouteTopk), "dispatched by type"
+    if not isinstance(op, RouteTopk):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
     *leading, experts = context.graph.type_of(node.operands[0]).shape
     routing = Routing(
         experts=_number(context, experts, position),
@@ -134,7 +135,8 @@ def select_dispatch_experts(context: GraphContext, position: int) -> KernelStep:
     """
     node = context.node(position)
     op = node.op
-    assert isinstance(op, DispatchExperts), "dispatched by type"
+    if not isinstance(op, DispatchExperts):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
     rows, top_k = context.graph.type_of(node.operands[0]).shape
     plan = plan_dispatch_experts(
         rows=context.rows(rows, position),

@@ -153,7 +153,8 @@ def _matrix(context: GraphContext, view: View, position: int) -> MatrixView:
     """Return a ``[rows, columns]`` view as the cube families see it."""
     row_stride, column_stride = view.strides
     columns = view.shape[1]
-    assert isinstance(columns, int), "columns are known"
+    if not isinstance(columns, int):
+        raise AssertionError("columns are known")  # noqa: TRY004
     if column_stride != 1 and columns > 1:
         raise context.refusal(position, f"columns of {view.type()} are {column_stride} apart")
     return MatrixView(view.offset, max(row_stride, columns))
@@ -163,7 +164,8 @@ def _head_matrices(context: GraphContext, view: View, position: int) -> MatrixVi
     """Return a ``[rows, heads, columns]`` view as one matrix per head."""
     row_stride, head_stride, column_stride = view.strides
     columns = view.shape[2]
-    assert isinstance(columns, int), "columns are known"
+    if not isinstance(columns, int):
+        raise AssertionError("columns are known")  # noqa: TRY004
     if column_stride != 1 and columns > 1:
         raise context.refusal(position, f"columns of {view.type()} are {column_stride} apart")
     return MatrixView(view.offset, max(row_stride, columns), head_stride)

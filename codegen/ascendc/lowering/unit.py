@@ -85,5 +85,6 @@ def order_units(context: GraphContext, units: Sequence[Unit]) -> list[Unit]:
             waiting[user] -= 1
             if not waiting[user]:
                 heapq.heappush(ready, (units[user].positions[0], user))
-    assert len(ordered) == len(units), "units never need each other in a circle"
+    if len(ordered) != len(units):
+        raise AssertionError("units never need each other in a circle")
     return ordered

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from ascendfx.ir.graph import Value
 from ascendfx.ir.size import Dim, bind_size, product, substitute_size
@@ -104,7 +105,7 @@ def reshape_view(view: View, shape: tuple[Dim, ...], capacity: CapacityOf) -> Vi
         old, new = group
         members = axes[taken : taken + old]
         taken += old
-        if any(not _merges(view, i, j) for i, j in zip(members, members[1:], strict=False)):
+        if any(not _merges(view, i, j) for i, j in pairwise(members)):
             return None
         split = _split_strides(new, view.strides[members[-1]] if members else 0, capacity)
         if split is None:

@@ -72,12 +72,13 @@ def weight_spec(
     node = bound.nodes[bound.outputs[0].node]
     kind = node.types[0]
     shape = tuple(size for size in kind.shape if isinstance(size, int))
-    assert len(shape) == kind.rank, "a constant has no named sizes"
+    if len(shape) != kind.rank:
+        raise AssertionError("a constant has no named sizes")
     if isinstance(node.op, Param):
         shown = node.op.name
     else:
         digest = hashlib.sha256(print_graph(bound).encode()).hexdigest()
-        shown = f"{name.split('#')[0]}#{digest[:_DIGITS]}"
+        shown = f"{name.split('#', maxsplit=1)[0]}#{digest[:_DIGITS]}"
     suffix = "" if layout == "nd" else f"@{layout}"
     return WeightSpec(f"{shown}{suffix}", bound, storage_dtype(kind.dtype), layout, shape)
 
