@@ -64,7 +64,7 @@ def write_step(out: CppWriter, text: TileText, i: int, step: Step) -> None:  # n
         case Join():
             _write_join(out, text, i, step)
         case Interleave():
-            _write_gather(out, text, i, "arena", layout.pitch // 2)
+            _write_gather(out, text, i, "arena", text.layout(step.left).pitch)
         case Repeat():
             _write_repeat(out, text, i, step)
         case _:
