@@ -102,6 +102,11 @@ def test_short_rows_fill_a_tile_and_long_ones_do_not() -> None:
     assert _plan(residual_norm(48, 64, DType.BF16), 48).tile.rows == 1
 
 
+def test_equal_graphs_have_equal_plans() -> None:
+    plans = {_plan(residual_norm(64, 128, DType.BF16), capacity) for capacity in (64, 64, 65)}
+    assert len(plans) == 2
+
+
 def test_a_row_that_does_not_fit_is_refused_with_the_numbers() -> None:
     with pytest.raises(GraphError, match=r"chain: one row needs [0-9,]* bytes of unified buffer"):
         _plan(residual_norm(8, 30_000, DType.BF16))

@@ -1,7 +1,7 @@
 """Choose the tile of a vector chain: as many rows as local memory holds, or pieces of one row."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ascendfx.codegen.ascendc.kernel import DeviceSize
 from ascendfx.codegen.ascendc.kernels.reduction_work import reduce_max_work_elements
@@ -53,7 +53,7 @@ _MAX_LINES = 8 * 255
 
 @dataclass(frozen=True)
 class VectorChainPlan:
-    """Everything the emitter needs.
+    """Everything the emitter needs; equal plans give equal text.
 
     Attributes:
         name: Of the graph.
@@ -72,10 +72,10 @@ class VectorChainPlan:
     name: str
     rows: DeviceSize
     program: ChainProgram
-    schedule: Schedule
+    schedule: Schedule = field(compare=False)  # follows from the program
     tile: Tile
     pieces: int
-    places: Places
+    places: Places = field(compare=False)  # follows from the program and the tile
     tables: tuple[Table, ...]
     work: int
     blocks: int
