@@ -1,4 +1,4 @@
-"""Write kernels, plans and weight recipes into one folder, all of it or nothing."""
+"""Write kernels and plans into one folder, all of it or nothing."""
 
 import hashlib
 import shutil
@@ -7,55 +7,37 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan, print_plan
-from ascendfx.codegen.ascendc.weight_spec import WeightSpec, print_weights
+from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 
 MANIFEST = "MANIFEST"
 """Name of the list of files: ``sha256``, two spaces, path; as ``sha256sum -c`` reads it."""
 
-WEIGHTS = "weights.json"
-"""Name of the file with the weight recipes."""
+TARGET = "TARGET"
+"""Name of the file that holds the name of the chip the plans were made for."""
 
 
-def package_files(plans: Sequence[LaunchPlan], weights: Sequence[WeightSpec]) -> dict[str, str]:
+def package_files(plans: Sequence[LaunchPlan], target: Target) -> dict[str, str]:
     """Return the text of every file by its path in the package, the manifest last.
 
     Args:
         plans: One per kind of step, with distinct names.
-        weights: Of all plans; equal specs may stand more than once.
+        target: The chip they were made for.
 
     Raises:
-        GraphError: Two plans, kernels or weights share a name but not their contents.
+        GraphError: Two plans or kernels share a name but not their contents.
     """
-    files: dict[str, str] = {}
+    files: dict[str, str] = {TARGET: f"{target.name}\n"}
     for plan in plans:
         _put(files, f"plan-{plan.name}.json", print_plan(plan))
         for kernel in plan.kernels:
             _put(files, f"kernels/{kernel.name}.cpp", kernel.source)
-    _put(files, WEIGHTS, print_weights(merge_weights(weights)))
     ordered = dict(sorted(files.items()))
     ordered[MANIFEST] = "".join(f"{_digest(text)}  {path}\n" for path, text in ordered.items())
     return ordered
 
 
-def merge_weights(weights: Sequence[WeightSpec]) -> tuple[WeightSpec, ...]:
-    """Return every weight once.
-
-    Raises:
-        GraphError: Two weights share a name but not their recipe.
-    """
-    merged: dict[str, WeightSpec] = {}
-    for weight in weights:
-        if merged.setdefault(weight.name, weight) != weight:
-            raise GraphError(
-                code="weight-name-clash", reason=f"two different weights are called `{weight.name}`"
-            )
-    return tuple(merged.values())
-
-
-def emit_package(
-    directory: Path, plans: Sequence[LaunchPlan], weights: Sequence[WeightSpec]
-) -> None:
+def emit_package(directory: Path, plans: Sequence[LaunchPlan], target: Target) -> None:
     """Write the package under a temporary name and rename it.
 
     A package that is there already is replaced; anything else is left alone.
@@ -63,7 +45,7 @@ def emit_package(
     Raises:
         GraphError: ``directory`` is something else, or names clash.
     """
-    files = package_files(plans, weights)
+    files = package_files(plans, target)
     if directory.exists() and not (directory / MANIFEST).is_file() and any(directory.iterdir()):
         raise GraphError(
             code="not-a-package",

@@ -1,30 +1,15 @@
-"""Read a package back, checking every file against the manifest."""
+"""Read the plans of a package back, checking every file against the manifest."""
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 
-from ascendfx.codegen.ascendc.emit_package import MANIFEST, WEIGHTS
+from ascendfx.codegen.ascendc.emit_package import MANIFEST
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan, read_plan
-from ascendfx.codegen.ascendc.weight_spec import WeightSpec, read_weights
 from ascendfx.ir.diagnostic import GraphError
 
 
-@dataclass(frozen=True)
-class Package:
-    """What `emit_package` wrote.
-
-    Attributes:
-        plans: By name.
-        weights: Every weight once.
-    """
-
-    plans: dict[str, LaunchPlan]
-    weights: tuple[WeightSpec, ...]
-
-
-def read_package(directory: Path) -> Package:
-    """Return the plans and weights of a package.
+def read_plans(directory: Path) -> dict[str, LaunchPlan]:
+    """Return the plans of a package by name, with the texts of their kernels.
 
     Raises:
         GraphError: A file is missing, changed, or of another version.
@@ -36,7 +21,7 @@ def read_package(directory: Path) -> Package:
         for path, text in files.items()
         if path.startswith("plan-") and path.endswith(".json")
     ]
-    return Package({plan.name: plan for plan in plans}, read_weights(files[WEIGHTS]))
+    return {plan.name: plan for plan in plans}
 
 
 def _checked_files(directory: Path) -> dict[str, str]:
@@ -57,6 +42,4 @@ def _checked_files(directory: Path) -> dict[str, str]:
                 hint="compile the package again",
             )
         files[path] = data.decode("utf-8")
-    if WEIGHTS not in files:
-        raise GraphError(code="package-damaged", reason=f"{directory}: no {WEIGHTS}")
     return files

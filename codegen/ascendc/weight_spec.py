@@ -1,6 +1,5 @@
 """How one weight of a package is computed from the checkpoint and laid out in memory."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -13,8 +12,6 @@ from ascendfx.ir.interpret import interpret
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Concat, Expand, Param, Reshape, Slice, Transpose
 from ascendfx.ir.tensor_type import DType
-from ascendfx.ir.text.parser import parse_graph
-from ascendfx.ir.text.printer import print_graph
 
 _FRACTAL_ROWS = 16
 _FRACTAL_ROW_BYTES = 32
@@ -100,39 +97,6 @@ def evaluate_weight(spec: WeightSpec, source: TensorReader) -> NDArray[Any]:
         value = interpret(spec.recipe, arrays)[0]
     rounded = _round(value, spec.dtype)
     return np.ascontiguousarray(rounded) if spec.layout == "nd" else pack_nz(rounded, spec.dtype)
-
-
-def print_weights(specs: Sequence[WeightSpec]) -> str:
-    """Return the JSON form; `read_weights` reads it back."""
-    data = [
-        {
-            "name": spec.name,
-            "dtype": spec.dtype.value,
-            "layout": spec.layout,
-            "shape": list(spec.shape),
-            "recipe": print_graph(spec.recipe),
-        }
-        for spec in specs
-    ]
-    return json.dumps(data, indent=1) + "\n"
-
-
-def read_weights(text: str) -> tuple[WeightSpec, ...]:
-    """Read the JSON form.
-
-    Raises:
-        GraphError: A recipe is malformed.
-    """
-    return tuple(
-        WeightSpec(
-            name=each["name"],
-            recipe=parse_graph(each["recipe"], file=each["name"]),
-            dtype=DType(each["dtype"]),
-            layout=each["layout"],
-            shape=tuple(each["shape"]),
-        )
-        for each in json.loads(text)
-    )
 
 
 def _move(recipe: Graph, arrays: dict[str, NDArray[Any]]) -> Array:

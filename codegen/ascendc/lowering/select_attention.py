@@ -229,7 +229,7 @@ def _expanded(context: GraphContext, attention: _Attention, position: int) -> Ke
     return KernelStep(
         plan=plan,
         emit=emit_chunked_prefill_attention,
-        name=f"prefill_attention_h{shape.heads}_d{shape.nope}_{shape.dtype.value}",
+        name=f"chunk_attention_h{shape.heads}_d{shape.nope}_{shape.dtype.value}",
         operands=(
             *map(context.operand, attention.queries),
             context.operand(attention.keys[0]),
