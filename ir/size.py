@@ -32,7 +32,7 @@ def product(sizes: Iterable[Dim]) -> Dim:
         if isinstance(size, int):
             number *= size
         else:
-            symbolic = cast("sympy.Expr", symbolic * size)
+            symbolic = symbolic * size
     return simplify_size(symbolic * number)
 
 

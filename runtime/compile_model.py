@@ -14,7 +14,8 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import run_pipeline
-from ascendfx.runtime.capture_checkpoint import capture
+from ascendfx.runtime.checkpoint.by_key import ByKey
+from ascendfx.runtime.checkpoint.capture_model import capture_model
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
@@ -90,7 +91,7 @@ def compile_model(
             "unknown-dtype", f"no element format `{dtype}`", hint="use float32 or bfloat16"
         )
     progress("capture", 0, 1)
-    captured = capture(model, dtype=_DTYPES[dtype] if dtype else None)
+    captured = capture_model(model, dtype=_DTYPES[dtype] if dtype else None)
     progress("capture", 1, 1)
     progress("derive the serving form", 0, 1)
     serving, _ = run_pipeline(captured.program, TO_SERVING, dump_dir=_folder(dump_dir, "serving"))
@@ -114,12 +115,14 @@ def compile_model(
         progress(f"lower {name}", 1, 1)
     return CompiledModel(
         target=chip,
-        config=ServingConfig(captured.vocabulary, frozenset(captured.end_tokens), _BLOCK_TOKENS),
+        config=ServingConfig(
+            captured.facts.vocabulary, frozenset(captured.facts.end_ids), _BLOCK_TOKENS
+        ),
         programs=programs,
         plans=lowered,
         weights=tuple(weights.values()),
-        source=captured.source,
-        tokenizer=captured.tokenizer,
+        source=ByKey(captured.source),
+        tokenizer=captured.facts.tokenizer,
     )
 
 

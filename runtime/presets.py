@@ -12,7 +12,7 @@ from ascendfx.passes.pipeline import RAISE
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.simplify import Simplify
 
-TO_SERVING: tuple[ProgramPass, ...] = (DropUnused(), *RAISE, ShareCommon(), DeriveIncrementalForm())
+TO_SERVING: tuple[ProgramPass, ...] = (*RAISE, ShareCommon(), DeriveIncrementalForm())
 """From the captured forward to the step over rows with caches."""
 
 _CLEAN_UP: tuple[ProgramPass, ...] = (

@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-from ascendfx.codegen.ascendc.emit_package import emit_package
+from ascendfx.codegen.ascendc.emit_package import package_files, write_files
 from ascendfx.codegen.ascendc.weight_spec import evaluate_weight
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.compiled_model import CompiledModel
@@ -60,7 +60,7 @@ def _check_place(directory: Path) -> None:
 
 
 def _write(compiled: CompiledModel, directory: Path, progress: Progress) -> None:
-    emit_package(directory, tuple(compiled.plans.values()), compiled.target)
+    write_files(directory, package_files(tuple(compiled.plans.values()), compiled.target))
     by_name = {spec.name: spec for spec in compiled.weights}
     write_tensors(
         directory / WEIGHTS,
