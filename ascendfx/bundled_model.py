@@ -1,6 +1,5 @@
 """Where the small trained model is that comes with the package."""
 
-from importlib.resources import files
 from pathlib import Path
 
 
@@ -10,4 +9,4 @@ def bundled_model() -> Path:
     It is a DeepSeek-V3 with 6 M parameters trained for tests and examples; its ``README.md`` says
     on what. It works from a checkout and from an installed wheel.
     """
-    return Path(str(files("ascendfx"))) / "models" / "tiny_deepseek"
+    return Path(__file__).parent / "models" / "tiny_deepseek"
