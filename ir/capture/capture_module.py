@@ -6,13 +6,16 @@ from torch import nn
 
 from ascendfx.ir.capture.capture_program import capture_program
 from ascendfx.ir.capture.captured_model import CapturedModel, ModelFacts
-from ascendfx.ir.capture.module_source import source_of_module
+from ascendfx.ir.capture.module_source import array_of, source_of_module
 from ascendfx.ir.capture.without_values import copy_without_values
 from ascendfx.ir.program import Program
+from ascendfx.ir.tensor_source import ArraySource, LayeredSource, TensorSource
 from ascendfx.ir.tensor_type import DType
 
 
-def capture_module(module: nn.Module, *, dtype: DType | None = None) -> CapturedModel:
+def capture_module(
+    module: nn.Module, *, dtype: DType | None = None, weights: TensorSource | None = None
+) -> CapturedModel:
     """Return the plain forward of ``module`` as a program.
 
     The module is neither changed nor copied: the source shares its tensors. Parameters on the meta
@@ -22,16 +25,19 @@ def capture_module(module: nn.Module, *, dtype: DType | None = None) -> Captured
         module: Its forward takes ids ``[batch, tokens]`` and returns logits, alone, as the
             attribute ``logits`` or as the first of several results.
         dtype: Element format of parameters and hidden states; the module's own by default.
+        weights: Where the values of parameters and buffers are; by default, the module.
 
     Raises:
         GraphError: The module cannot be captured.
     """
     shell, formats = copy_without_values(module, dtype)
-    program, remarks = capture_program(shell)
+    traced = capture_program(shell)
     config = getattr(module, "config", None)
     plain: dict[str, Any] = config.to_dict() if hasattr(config, "to_dict") else {}
-    facts = facts_of(program, type(module).__name__, plain)
-    return CapturedModel(program, source_of_module(module, formats), facts, remarks)
+    facts = facts_of(traced.program, type(module).__name__, plain)
+    constants = ArraySource({name: array_of(tensor) for name, tensor in traced.constants.items()})
+    source = LayeredSource((constants, weights or source_of_module(module, formats)))
+    return CapturedModel(traced.program, source, facts, traced.remarks)
 
 
 def facts_of(program: Program, name: str, config: dict[str, Any]) -> ModelFacts:

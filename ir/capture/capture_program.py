@@ -1,9 +1,9 @@
 """Module to program: the steps of a capture in order."""
 
 from collections.abc import Mapping
-from contextlib import ExitStack
+from dataclasses import dataclass, replace
 
-from torch import nn
+from torch import Tensor, nn
 
 from ascendfx.ir.capture.choose_implementation import exportable
 from ascendfx.ir.capture.export_model import WRAPPER_PREFIX, export_model
@@ -18,14 +18,28 @@ from ascendfx.ir.program import Program
 _AXES = (("batch", "tokens"),)
 
 
-def capture_program(model: nn.Module, *, shorten: bool = True) -> tuple[Program, tuple[str, ...]]:
-    """Return the program of a model's plain forward, and remarks about what was not possible.
+@dataclass(frozen=True, slots=True)
+class Tracing:
+    """A traced model.
 
-    The entry maps ``token_ids : i64[batch, tokens]`` to logits ``[batch, tokens, vocab]``. Each
-    distinct layer is one function. The model is left as it was; parameters are not read.
+    Attributes:
+        program: Entry ``token_ids : i64[batch, tokens]`` to logits ``[batch, tokens, vocab]``.
+        constants: Tensors that the model's code wrote out, by parameter name.
+        remarks: What was not possible.
+    """
+
+    program: Program
+    constants: Mapping[str, Tensor]
+    remarks: tuple[str, ...] = ()
+
+
+def capture_program(model: nn.Module, *, shorten: bool = True) -> Tracing:
+    """Return the program of a model's plain forward.
+
+    Each distinct layer is one function. The model is left as it was; tensors are not read.
 
     Args:
-        model: Parameters may be on the meta device.
+        model: Its tensors need no memory, see `copy_without_values`.
         shorten: Trace only two layers of each run of equal ones.
 
     Raises:
@@ -36,10 +50,13 @@ def capture_program(model: nn.Module, *, shorten: bool = True) -> tuple[Program,
     runs = find_runs(lists) if shorten else ()
     with exportable(model):
         found = _attempt(model, lists, runs, canonical)
-        if isinstance(found, tuple):
-            return found
-        program, remarks = _whole(model, lists, canonical)
-    return program, (f"every layer was traced: {found}", *remarks)
+        if isinstance(found, str):
+            whole = _attempt(model, lists, (), canonical)
+            if isinstance(whole, str):
+                raise AssertionError(f"without runs nothing can go wrong with them: {whole}")
+            remark = f"every layer was traced, which takes longer: {found}"
+            return replace(whole, remarks=(remark, *whole.remarks))
+    return found
 
 
 def canonical_keys(model: nn.Module) -> dict[str, str]:
@@ -57,26 +74,14 @@ def _attempt(
     lists: tuple[LayerList, ...],
     runs: tuple[Run, ...],
     canonical: Mapping[str, str],
-) -> tuple[Program, tuple[str, ...]] | str:
-    """Capture with shortened runs; return the reason if that does not work out."""
-    if not runs:
-        return _whole(model, lists, canonical)
-    with ExitStack() as stack:
-        stack.enter_context(shortened(model, runs))
+) -> Tracing | str:
+    """Trace with shortened runs; return the reason if that does not work out."""
+    with shortened(model, runs):
         try:
             exported = export_model(model)
         except NotAChainError:
             return "the layers of a run are not called alike"
-    flat = simplify_positions(translate(exported, WRAPPER_PREFIX, _AXES, canonical))
-    outlined = outline_layers(flat, [each.path for each in lists])
+    flat, constants = translate(exported, WRAPPER_PREFIX, _AXES, canonical)
+    outlined = outline_layers(simplify_positions(flat), [each.path for each in lists])
     program = repeat_layers(outlined, runs, canonical)
-    return program if isinstance(program, str) else (program, outlined.remarks)
-
-
-def _whole(
-    model: nn.Module, lists: tuple[LayerList, ...], canonical: Mapping[str, str]
-) -> tuple[Program, tuple[str, ...]]:
-    exported = export_model(model)
-    flat = simplify_positions(translate(exported, WRAPPER_PREFIX, _AXES, canonical))
-    outlined = outline_layers(flat, [each.path for each in lists])
-    return outlined.program, outlined.remarks
+    return program if isinstance(program, str) else Tracing(program, constants, outlined.remarks)

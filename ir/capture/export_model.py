@@ -1,13 +1,16 @@
 """Run torch.export on a model so that its plain forward becomes one functional ATen graph."""
 
 import inspect
+import logging
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
+from torch.overrides import TorchFunctionMode
 
 from ascendfx.ir.capture.locate import location_of_error
 from ascendfx.ir.diagnostic import GraphError
@@ -29,10 +32,32 @@ class LogitsOf(nn.Module):
 
     def forward(self, token_ids: Tensor) -> Tensor:
         """Return the logits, whatever the model wraps them in."""
-        found = self.model(token_ids, **self._keywords)
+        with _DropoutIsIdentity():
+            found = self.model(token_ids, **self._keywords)
         if isinstance(found, Tensor):
             return found
         return found.logits if hasattr(found, "logits") else found[0]
+
+
+class _DropoutIsIdentity(TorchFunctionMode):
+    """Dropout outside training returns its very argument, as it does when a model runs.
+
+    torch.export records a fresh tensor instead, so that a later change in place of the result
+    would not reach the argument (pytorch#195422).
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        del types
+        keywords = dict(kwargs or {})
+        if "dropout" in getattr(func, "__name__", "") and not _trains(args, keywords):
+            return args[0] if args else keywords["input"]
+        return func(*args, **keywords)
+
+
+def _trains(arguments: Any, keywords: dict[str, Any]) -> bool:
+    """Whether a dropout is asked to drop: ``(input, p, training)``, by place or by name."""
+    given = arguments[2] if len(arguments) > 2 else keywords.get("training", keywords.get("train"))
+    return given is not False
 
 
 def _keywords_for(forward: Callable[..., Any]) -> dict[str, Any]:
@@ -43,20 +68,18 @@ def _keywords_for(forward: Callable[..., Any]) -> dict[str, Any]:
 def export_model(model: nn.Module) -> ExportedProgram:
     """Return the functional ATen program of ``model`` with symbolic batch and tokens.
 
-    The parameters may be on the meta device; none is copied.
+    Its tensors need no memory, see `copy_without_values`.
 
     Raises:
         GraphError: The control flow depends on values, or the model cannot be traced.
     """
-    batch, tokens = Dim("batch", min=1), Dim("tokens", min=1)
-    sample = torch.zeros(_BATCH, _TOKENS, dtype=torch.int64, device=_device_of(model))
+    sample = torch.zeros(_BATCH, _TOKENS, dtype=torch.int64)
     try:
-        with warnings.catch_warnings(), torch.no_grad():
-            warnings.simplefilter("ignore")
+        with _quiet(), torch.no_grad():
             exported = torch.export.export(
                 LogitsOf(model),
                 (sample,),
-                dynamic_shapes={"token_ids": {0: batch, 1: tokens}},
+                dynamic_shapes={"token_ids": {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}},
                 strict=False,
             )
             return exported.run_decompositions({})
@@ -76,8 +99,23 @@ def export_model(model: nn.Module) -> ExportedProgram:
         raise _explained(error) from error
 
 
-def _device_of(model: nn.Module) -> torch.device:
-    return next((p.device for p in model.parameters()), torch.device("cpu"))
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Keep PyTorch from warning about its internals; errors say what there is to say."""
+    loggers = [logging.getLogger(name) for name in _TALKATIVE]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+_TALKATIVE = ("torch.fx.experimental.symbolic_shapes", "torch.export", "torch._export", "torch")
 
 
 _DATA_DEPENDENT = (
@@ -101,7 +139,7 @@ def _explained(error: BaseException) -> GraphError:
             location,
             notes=(first,),
             hint=(
-                "compute all cases and choose with torch.where, or, for experts, sort the tokens by "
+                "compute all cases and choose with torch.where; for experts, sort the tokens by "
                 "expert and use torch.nn.functional.grouped_mm"
             ),
         )

@@ -1,9 +1,11 @@
 """Exported program to graph: visit every call once and look its builder up in a table."""
 
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 from torch.fx import Node
@@ -12,7 +14,7 @@ from ascendfx.ir.capture.aten import HANDLERS
 from ascendfx.ir.capture.locate import location_of_node
 from ascendfx.ir.capture.translation import ComplexPair, Result, Translation
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.graph import Graph, GraphBuilder
+from ascendfx.ir.graph import Graph, GraphBuilder, Value
 from ascendfx.ir.ops.input import Input
 from ascendfx.ir.ops.param import Param
 from ascendfx.ir.size import Dim, named_size
@@ -27,8 +29,11 @@ def translate(
     prefix: str,
     sizes: tuple[tuple[str, ...], ...],
     canonical: Mapping[str, str],
-) -> Graph:
-    """Return the graph of an exported program with functional operations.
+) -> tuple[Graph, dict[str, Tensor]]:
+    """Return the graph of an exported program, and the tensors that its code wrote out.
+
+    Constant tensors are parameters whose name tells their contents, so that equal ones in
+    different layers are one; those without axes become `Constant` nodes.
 
     Args:
         exported: After ``run_decompositions({})``.
@@ -53,6 +58,7 @@ class _Visitor:
     ) -> None:
         self._canonical = canonical
         self._exported = exported
+        self._constants: dict[str, Tensor] = {}
         self._prefix = prefix
         self._values: dict[Node, Result] = {}
         self._specs = {s.arg.name: s for s in exported.graph_signature.input_specs}
@@ -70,7 +76,7 @@ class _Visitor:
                     table[str(size.node.expr)] = named_size(name)
         return table
 
-    def run(self) -> Graph:
+    def run(self) -> tuple[Graph, dict[str, Tensor]]:
         outputs: tuple[Any, ...] = ()
         for node in self._exported.graph.nodes:
             match node.op:
@@ -80,7 +86,8 @@ class _Visitor:
                     outputs = node.args[0]
                 case _:
                     self._call(node)
-        return self._t.builder.build(*(self._t.whole(self._values[node]) for node in outputs))
+        results = [self._t.whole(self._values[node]) for node in outputs]
+        return self._t.builder.build(*results), self._constants
 
     def _placeholder(self, node: Node) -> None:
         spec: InputSpec = self._specs[node.name]
@@ -91,6 +98,9 @@ class _Visitor:
             op = Input(node.name, self._t.type_of_meta(meta))
             self._values[node] = self._t.builder.leaf(op)
             return
+        if spec.kind is InputKind.CONSTANT_TENSOR:
+            self._values[node] = self._constant(str(spec.target))
+            return
         name = str(spec.target).removeprefix(self._prefix).removeprefix(".")
         name = self._canonical.get(name, name)
         kind = self._t.type_of_meta(meta)
@@ -100,6 +110,18 @@ class _Visitor:
             )
         else:
             self._values[node] = self._t.builder.leaf(Param(name, kind))
+
+    def _constant(self, target: str) -> Value:
+        tensor = self._exported.constants[target]
+        if not isinstance(tensor, Tensor):
+            raise GraphError("unsupported-operation", f"`{target}` is no tensor")
+        kind = self._t.type_of_meta(tensor)
+        if tensor.ndim == 0:
+            return self._t.constant(tensor.item(), kind.dtype)
+        contents = bytes(tensor.detach().cpu().contiguous().view(torch.uint8).numpy().tobytes())
+        name = f"constant.{sha256(str(kind).encode() + contents).hexdigest()[:16]}"
+        self._constants[name] = tensor
+        return self._t.builder.leaf(Param(name, kind))
 
     def _call(self, node: Node) -> None:
         overload = _name_of(node)

@@ -1,4 +1,4 @@
-"""Modules whose large tensors have no memory: built from a configuration or copied from a module."""
+"""Modules whose large tensors have no memory: built from a configuration, or copied."""
 
 import copy
 from collections.abc import Callable, Generator, Mapping
@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
 from ascendfx.ir.capture.translation import DTYPES
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 
 _LARGE = 1 << 20
@@ -58,21 +60,40 @@ def large_tensors_on_meta() -> Generator[None]:
 def copy_without_values(
     module: nn.Module, dtype: DType | None
 ) -> tuple[nn.Module, dict[str, DType]]:
-    """Return a copy with all tensors on the meta device, and the formats that were changed.
+    """Return a copy whose tensors have no memory, and the formats that were changed.
 
+    They claim to be on the CPU, so that fresh tensors of the model's forward go well with them.
     With ``dtype``, parameters in the module's prevailing float format change to it; others, such
     as a router kept in float32, and buffers stay.
+
+    Raises:
+        GraphError: Something in the module cannot be copied.
     """
     named = list(module.named_parameters(remove_duplicate=False))
     main = next((p.dtype for _, p in named if p.is_floating_point()), None)
     formats: dict[str, DType] = {}
-    memo: dict[int, Any] = {id(b): torch.empty_like(b, device="meta") for b in module.buffers()}
-    for name, parameter in named:
-        kind = parameter.dtype
-        if dtype is not None and kind is main:
-            kind = TORCH_DTYPES[dtype]
-            formats[name] = dtype
-        if id(parameter) not in memo:
-            empty = torch.empty_like(parameter, device="meta", dtype=kind)
-            memo[id(parameter)] = nn.Parameter(empty, requires_grad=False)
-    return copy.deepcopy(module, memo), formats
+    memo: dict[int, Any] = {
+        id(value): value
+        for part in module.modules()
+        for value in vars(part).values()
+        if isinstance(value, Tensor)
+    }
+    with FakeTensorMode(allow_non_fake_inputs=True):
+        for buffer in module.buffers():
+            memo[id(buffer)] = torch.empty(buffer.shape, dtype=buffer.dtype, device="cpu")
+        for name, parameter in named:
+            kind = parameter.dtype
+            if dtype is not None and kind is main:
+                kind = TORCH_DTYPES[dtype]
+                formats[name] = dtype
+            if id(parameter) not in memo:
+                empty = torch.empty(parameter.shape, dtype=kind, device="cpu")
+                memo[id(parameter)] = nn.Parameter(empty, requires_grad=False)
+    try:
+        return copy.deepcopy(module, memo), formats
+    except (TypeError, RuntimeError, copy.Error) as error:
+        raise GraphError(
+            "not-exportable",
+            f"the module cannot be copied: {error}",
+            hint="remove attributes such as locks, generators or process groups from the module",
+        ) from error

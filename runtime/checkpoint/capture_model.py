@@ -55,7 +55,7 @@ def _capture_directory(directory: Path, dtype: DType | None) -> CapturedModel:
     source = source_of_checkpoint(stored, wanted, block=(block[0], block[1]))
     allowed = {*wanted, *aliases, *(f".{key.rsplit('.', 1)[-1]}" for key in buffers.keys())}
     drafts = _refuse_extra(source, stored, allowed, config)
-    captured = capture_module(module)
+    captured = capture_module(module, weights=LayeredSource((buffers, source)))
     generation = directory / "generation_config.json"
     ends = end_ids_of(read_json(generation)) if generation.is_file() else ()
     facts = replace(
@@ -64,12 +64,7 @@ def _capture_directory(directory: Path, dtype: DType | None) -> CapturedModel:
         end_ids=ends or captured.facts.end_ids,
         config=config,
     )
-    return CapturedModel(
-        captured.program,
-        LayeredSource((buffers, source)),
-        facts,
-        (*captured.remarks, *drafts),
-    )
+    return replace(captured, facts=facts, remarks=(*captured.remarks, *drafts))
 
 
 def _refuse_extra(

@@ -23,6 +23,11 @@ def full(t: Translation, out: TensorType, _like: Any, number: Any, **_keywords: 
     return t.filled(number, out)
 
 
+def fill(t: Translation, out: TensorType, _like: Any, number: Any) -> Result:
+    """One number everywhere, given as a tensor without axes."""
+    return t.expand(t.operand(number, out.dtype), out.shape)
+
+
 def scalar(t: Translation, out: TensorType, number: Any, **_keywords: Any) -> Result:
     """One number without axes."""
     return t.filled(number, out)
@@ -64,7 +69,9 @@ def _table(names: str, handler: Handler) -> dict[str, Handler]:
 CREATE: dict[str, Handler] = {
     **_table("zeros.default zeros_like.default new_zeros.default", _of(0)),
     **_table("ones.default ones_like.default new_ones.default", _of(1)),
-    **_table("full.default full_like.default new_full.default fill.Scalar", full),
+    **_table("full_like.default new_full.default fill.Scalar", full),
+    **_table("fill.Tensor", fill),
+    **_table("full.default", full),
     **_table("scalar_tensor.default", scalar),
     **_table(
         "empty.memory_format empty_like.default new_empty.default empty_strided.default "

@@ -189,7 +189,8 @@ def histogram(
     source = t.builder.operands_of(value)[0] if isinstance(op, Cast) else value
     if min != 0 or max != bins - 1 or t.type_of(source).dtype.is_float:
         raise t.refuse(f"only integers 0 to bins - 1 can be counted, got [{min}, {max}]")
-    return t.cast(t.add(Histogram(bins), source), out.dtype)
+    counted = value if out.dtype.is_float else source
+    return t.cast(t.add(Histogram(bins), counted), out.dtype)
 
 
 def bincount(
