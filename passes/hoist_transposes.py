@@ -21,7 +21,7 @@ from ascendfx.ir.ops import (
 from ascendfx.ir.pointwise import Binary, Unary
 from ascendfx.passes.graph_pass import Fidelity, GraphPass, GraphResult
 from ascendfx.passes.rebuild import rebuild
-from ascendfx.passes.reshape_groups import axis_groups
+from ascendfx.passes.reshape_groups import AxisGroup, axis_groups
 from ascendfx.passes.simplify import Simplify
 
 Permutation = tuple[int, ...]
@@ -157,9 +157,9 @@ def _reshape(
 ) -> Value | None:
     """Permute the groups of axes that stay together, if the permutation keeps them together."""
     shape = b.type_of(operands[0]).shape
-    groups = axis_groups(shape, op.shape)
-    by_first = {group.after[0]: group for group in groups if group.after}
-    before: list[int] = [axis for group in groups if not group.after for axis in group.before]
+    groups = _without_dropped_axes(axis_groups(shape, op.shape))
+    by_first = {group.after[0]: group for group in groups}
+    before: list[int] = []
     place = 0
     while place < len(permutation):
         group = by_first.get(permutation[place])
@@ -171,6 +171,21 @@ def _reshape(
         return b.add(Reshape(tuple(op.shape[axis] for axis in permutation)), *operands)
     x = b.add(Transpose(tuple(before)), *operands)
     return b.add(Reshape(tuple(op.shape[axis] for axis in permutation)), x)
+
+
+def _without_dropped_axes(groups: tuple[AxisGroup, ...]) -> list[AxisGroup]:
+    """Let axes of size one that disappear go along with the group behind them, or before."""
+    kept: list[AxisGroup] = []
+    dropped: tuple[int, ...] = ()
+    for group in groups:
+        if group.after:
+            kept.append(AxisGroup(dropped + group.before, group.after))
+            dropped = ()
+        else:
+            dropped += group.before
+    if dropped and kept:
+        kept[-1] = AxisGroup(kept[-1].before + dropped, kept[-1].after)
+    return kept
 
 
 _HOISTS: Mapping[type[Op], Hoist] = {

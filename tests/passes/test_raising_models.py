@@ -34,19 +34,21 @@ _EXPERTS = {
 }
 _LATENT = {**_ATTENTION, "add": 2, "linear": 7, "rms_norm": 3, "swiglu": 1}
 _LATENT_LOW_RANK_QUERY = {**_LATENT, "linear": 8, "rms_norm": 4}
+_GROUPED_QUERY = {**_ATTENTION, "add": 2, "linear": 7, "rms_norm": 2, "swiglu": 1}
+_V2 = (_LATENT, {**_LATENT, **_EXPERTS, "add": 3, "linear": 8})
+_V3 = (_LATENT_LOW_RANK_QUERY, {**_LATENT_LOW_RANK_QUERY, **_EXPERTS, "add": 3, "linear": 9})
 _EXPECTED = {
-    "bundled_bf16": (
-        _LATENT_LOW_RANK_QUERY,
-        {**_LATENT_LOW_RANK_QUERY, **_EXPERTS, "add": 3, "linear": 9},
-    ),
-    "llama_f32": ({**_ATTENTION, "add": 2, "linear": 7, "rms_norm": 2, "swiglu": 1},),
-    "v2_bf16": (_LATENT, {**_LATENT, **_EXPERTS, "add": 3, "linear": 8}),
-    "v2_f32": (_LATENT, {**_LATENT, **_EXPERTS, "add": 3, "linear": 8}),
-    "v3yarn_f32": (
-        _LATENT_LOW_RANK_QUERY,
-        {**_LATENT_LOW_RANK_QUERY, **_EXPERTS, "add": 3, "linear": 9},
-    ),
+    "bundled_bf16": _V3,
+    "llama_f32": (_GROUPED_QUERY,),
+    "llama_mqa": (_GROUPED_QUERY,),
+    "v2_bf16": _V2,
+    "v2_f32": _V2,
+    "v2_greedy": _V2,
+    "v3_halfrope": _V3,
+    "v3_yarn_bf16": _V3,
+    "v3yarn_f32": _V3,
 }
+_HEADS = {"llama_f32": [4, 2, 2], "llama_mqa": [4, 1, 1]}
 _MOVES = {"cast", "input", "param", "reshape", "slice"}
 
 
@@ -98,7 +100,16 @@ def test_attention_is_causal_and_reads_shared_heads(name: str) -> None:
         op = node.op
         assert (op.causal, op.masked) == (True, False)  # type: ignore[attr-defined]
         heads = [graph.type_of(v).shape[2] for v in node.operands]
-        assert heads == ([4, 2, 2] if name == "llama_f32" else [heads[0]] * 3 + [1, heads[0]])
+        assert heads == _HEADS.get(name, [heads[0]] * 3 + [1, heads[0]])
+
+
+def test_attention_in_a_window_keeps_its_mask_and_says_why() -> None:
+    path = _CAPTURED.parent / "window_attention.ir"
+    program, done = run_pipeline(parse_program(path.read_text(encoding="utf-8")), RAISE)
+    (op,) = (node.op for node in program.graphs[1].nodes if node.op.mnemonic == "attention")
+    assert (op.causal, op.masked) == (False, True)  # type: ignore[attr-defined]
+    (remark,) = (line for run in done for line in run.remarks)
+    assert "with 17 tokens token 16 adds -3.4028234663852886e+38 for token 0" in remark
 
 
 @every_model

@@ -90,7 +90,7 @@ def test_sides_are_equal_as_expressions(rule: Rule) -> None:
 
 
 @every_spelling
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_sides_are_equal_as_numbers(rule: Rule, spelling: Spelling, data: st.DataObject) -> None:
     holes = concrete(rule, spelling, data.draw(sizes_of(rule)))
