@@ -43,10 +43,19 @@ class Expected:
     bound: Floats
 
 
-def attend(q: Floats, k: Floats, v: Floats, scale: float, tiles: AttentionTiles) -> Expected:
-    """Return softmax(scale q k^T) v for queries ``[m, K]`` over keys ``[n, K]``."""
+def attend(
+    q: Floats, k: Floats, v: Floats, scale: float, tiles: AttentionTiles, first: int | None = None
+) -> Expected:
+    """Return softmax(scale q k^T) v for queries ``[m, K]`` over keys ``[n, K]``.
+
+    Query i sees all keys, or with ``first`` those up to ``first + i``.
+    """
+    seen = np.ones((len(q), len(k)), bool)
+    if first is not None:
+        seen = np.arange(len(k)) <= first + np.arange(len(q))[:, None]
     scores = scale * (q @ k.T)
-    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    peak = np.where(seen, scores, -np.inf).max(axis=1, keepdims=True)
+    weights = np.where(seen, np.exp(np.where(seen, scores - peak, 0.0)), 0.0)
     weights /= weights.sum(axis=1, keepdims=True)
     out = weights @ v
     keys, columns = k.shape
@@ -88,7 +97,10 @@ def run_decode(
     row_request: list[int],
     seed: int = 0,
 ) -> None:
-    """Launch both kernels on a shuffled cache and compare; unused tokens of the cache are NaN."""
+    """Launch both kernels on a shuffled cache and compare; unused tokens of the cache are NaN.
+
+    A row at position -1 has no keys; its result is 0.
+    """
     shape, rows = plan.shape, len(positions)
     random = np.random.default_rng(seed)
     capacity = shape.rows.capacity
@@ -114,6 +126,9 @@ def run_decode(
     q = np.concatenate((q_latent, q_rope), axis=-1).astype(np.float64)
     tokens = np.arange(shape.max_blocks * shape.block_tokens)
     for row, (position, request) in enumerate(zip(positions, row_request, strict=True)):
+        if position < 0:
+            assert (out[row] == 0).all()
+            continue
         seen = tokens[: position + 1]
         place = table.reshape(shape.requests, -1)[request, seen // shape.block_tokens]
         place = place * shape.block_tokens + seen % shape.block_tokens
@@ -173,11 +188,7 @@ def run_prefill(
     for head in range(shape.heads):
         k = np.concatenate((wide["k_nope"][head], shared), axis=1)
         q = np.concatenate((wide["q_nope"][head], wide["q_rope"][head]), axis=1)
-        for row in range(rows):
-            seen = start + row + 1
-            expected = attend(
-                q[row : row + 1], k[:seen], wide["v"][head, :seen], np.float32(shape.scale),
-                plan.tiles,
-            )  # fmt: skip
-            check(out[row, head : head + 1], expected)
+        scale = np.float32(shape.scale)
+        if rows:
+            check(out[:rows, head], attend(q, k, wide["v"][head], scale, plan.tiles, start))
     assert np.isnan(out[rows:].astype(np.float64)).all()

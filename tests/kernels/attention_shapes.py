@@ -8,9 +8,19 @@ from ascendfx.ir.tensor_type import DType
 
 
 def decode_shape(
-    dtype: DType, heads: int, latent: int, rope: int, *, rows: int = 4, max_blocks: int = 4
+    dtype: DType,
+    heads: int,
+    latent: int,
+    rope: int,
+    *,
+    rows: int = 4,
+    max_blocks: int = 4,
+    spread: float = 1.0,
 ) -> LatentDecodeShape:
-    """Return a shape whose queries are columns of one wider tensor per part."""
+    """Return a shape whose queries are columns of one wider tensor per part.
+
+    Normal queries and keys give scores with the standard deviation ``spread``.
+    """
     return LatentDecodeShape(
         rows=DeviceSize(0, rows),
         heads=heads,
@@ -21,15 +31,24 @@ def decode_shape(
         cache_blocks=rows * max_blocks + 3,
         requests=rows,
         max_blocks=max_blocks,
-        scale=(latent + rope) ** -0.5,
+        scale=spread * (latent + rope) ** -0.5,
         dtype=dtype,
     )
 
 
 def prefill_shape(
-    dtype: DType, heads: int, widths: tuple[int, int, int], *, rows: int, context: int
+    dtype: DType,
+    heads: int,
+    widths: tuple[int, int, int],
+    *,
+    rows: int,
+    context: int,
+    spread: float = 1.0,
 ) -> ChunkedPrefillShape:
-    """Return a shape with queries and key-value pairs as columns of wider tensors."""
+    """Return a shape with queries and key-value pairs as columns of wider tensors.
+
+    Normal queries and keys give scores with the standard deviation ``spread``.
+    """
     nope, rope, value = widths
     query, pair = nope + rope, nope + value
     return ChunkedPrefillShape(
@@ -43,6 +62,6 @@ def prefill_shape(
         q_rope=MatrixView(nope, heads * query, query, rows * heads * query),
         k_nope=MatrixView(0, heads * pair, pair, context * heads * pair),
         v=MatrixView(nope, heads * pair, pair, context * heads * pair),
-        scale=query**-0.5,
+        scale=spread * query**-0.5,
         dtype=dtype,
     )

@@ -45,8 +45,8 @@ class Case:
     run: Callable[[BuiltKernel], None]
 
 
-def _decode(dtype: DType) -> Case:
-    shape = decode_shape(dtype, 36, 48, 16, rows=30)
+def _decode(dtype: DType, spread: float) -> Case:
+    shape = decode_shape(dtype, 36, 144, 16, rows=30, spread=spread)
     plan = plan_latent_decode_attention(shape, TARGET, splits=2)
     combine = emit_combine_attention_splits(plan_combine_attention_splits(plan, TARGET), "merge")
 
@@ -58,8 +58,8 @@ def _decode(dtype: DType) -> Case:
     return Case(emit_latent_decode_attention(plan, "decode"), run)
 
 
-def _prefill(dtype: DType) -> Case:
-    shape = prefill_shape(dtype, 8, (48, 16, 80), rows=300, context=420)
+def _prefill(dtype: DType, spread: float) -> Case:
+    shape = prefill_shape(dtype, 8, (144, 16, 144), rows=300, context=420, spread=spread)
     plan = plan_chunked_prefill_attention(shape, TARGET)
 
     def run(built: BuiltKernel) -> None:
@@ -70,10 +70,10 @@ def _prefill(dtype: DType) -> Case:
 
 
 CASES = {
-    "decode-bf16": _decode(DType.BF16),
-    "decode-f32": _decode(DType.F32),
-    "prefill-bf16": _prefill(DType.BF16),
-    "prefill-f32": _prefill(DType.F32),
+    "decode-bf16": _decode(DType.BF16, 1.0),
+    "decode-f32": _decode(DType.F32, 100.0),
+    "prefill-bf16": _prefill(DType.BF16, 100.0),
+    "prefill-f32": _prefill(DType.F32, 1.0),
 }
 
 

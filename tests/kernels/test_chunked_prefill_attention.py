@@ -23,8 +23,10 @@ TARGET = find_target("ascend910b3")
 F32, BF16 = DType.F32, DType.BF16
 
 
-def _plan(dtype: DType, heads: int, widths: tuple[int, int, int], rows: int) -> ChunkedPrefillPlan:
-    shape = prefill_shape(dtype, heads, widths, rows=rows, context=420)
+def _plan(
+    dtype: DType, heads: int, widths: tuple[int, int, int], rows: int, spread: float = 1.0
+) -> ChunkedPrefillPlan:
+    shape = prefill_shape(dtype, heads, widths, rows=rows, context=420, spread=spread)
     return plan_chunked_prefill_attention(shape, TARGET)
 
 
@@ -32,6 +34,7 @@ PLANS = {
     "f32": _plan(F32, 2, (16, 8, 24), 150),
     "f32-wide-value": _plan(F32, 1, (8, 16, 200), 40),
     "bf16": _plan(BF16, 3, (48, 16, 32), 150),
+    "f32-peaked": _plan(F32, 2, (32, 16, 16), 150, 100.0),
     "bf16-few-rows": _plan(BF16, 2, (16, 16, 80), 20),
 }
 

@@ -36,6 +36,9 @@ PLANS = {
         decode_shape(BF16, 20, 144, 32), TARGET, splits=2
     ),
     "bf16-40-heads": plan_latent_decode_attention(decode_shape(BF16, 40, 64, 16), TARGET),
+    "f32-peaked": plan_latent_decode_attention(
+        decode_shape(F32, 17, 32, 16, spread=100.0), TARGET, splits=4
+    ),
     "f32-140-heads": plan_latent_decode_attention(decode_shape(F32, 140, 32, 16), TARGET, splits=2),
 }
 
@@ -83,9 +86,10 @@ def test_text_of_the_merge_is_as_checked_in(name: str, golden: Golden) -> None:
         ([0], [0]),
         ([126, 127, 128, 300], [0, 1, 2, 3]),
         ([509, 511, 510, 0], [3, 3, 3, 1]),
+        ([-1, 130, -1], [0, 1, 2]),
         ([], []),
     ],
-    ids=["one-key", "ragged", "several-rows-of-a-request", "no-rows"],
+    ids=["one-key", "ragged", "several-rows-of-a-request", "rows-without-keys", "no-rows"],
 )
 def test_attends_the_keys_up_to_each_position(
     name: str, positions: list[int], requests: list[int]
