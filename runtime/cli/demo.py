@@ -34,10 +34,11 @@ def demo(target: str, executor: str, dump_dir: Path | None, kernel_cache: Path |
         )
         engine = start_engine(compiled, executor, kernel_cache=kernel_cache, progress=progress)
         ready = time.perf_counter()
+        length = max(len(item["output_ids"]) for item in items)
         results = engine.generate(
             [item["prompt_ids"] for item in items],
-            max_new_tokens=max(len(item["output_ids"]) for item in items),
-            stop_at_eos=False,
+            max_new_tokens=length,
+            min_new_tokens=length,
             progress=lambda done, total: progress("tokens", done, total),
         )
     finished = time.perf_counter()

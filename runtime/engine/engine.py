@@ -14,7 +14,7 @@ from ascendfx.runtime.engine.request import ActiveRequest, Generation
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.step_builder import build_step
 from ascendfx.runtime.engine.text_codec import TextCodec
-from ascendfx.runtime.executor.step import Executor
+from ascendfx.runtime.executor.step import Executor, StepOutputs
 
 if TYPE_CHECKING:
     from ascendfx.runtime.compiled_model import CompiledModel
@@ -53,6 +53,7 @@ class Engine:
         prompts: Sequence[Prompt],
         *,
         max_new_tokens: int = 64,
+        min_new_tokens: int = 0,
         stop_at_eos: bool = True,
         progress: TokenProgress | None = None,
     ) -> list[Generation]:
@@ -64,6 +65,8 @@ class Engine:
         Args:
             prompts: Texts or token ids, none of them empty.
             max_new_tokens: Limit per request, at least 1.
+            min_new_tokens: Until a request has so many, the best token that is no end token is
+                taken, as ``min_new_tokens`` of transformers does.
             stop_at_eos: End a request at an end token of the model.
             progress: Called after each step.
 
@@ -81,7 +84,9 @@ class Engine:
                 "bad-prompt", "prompts is one string", hint="pass a list: generate([prompt])"
             )
         requests = [
-            ActiveRequest(i, self._encode(i, prompt, max_new_tokens), max_new_tokens)
+            ActiveRequest(
+                i, self._encode(i, prompt, max_new_tokens), max_new_tokens, min_new_tokens
+            )
             for i, prompt in enumerate(prompts)
         ]
         self._run(requests, stop_at_eos=stop_at_eos, progress=progress)
@@ -171,18 +176,18 @@ class Engine:
         chunk = self.executor.capacities("prefill").rows
         while request.cached < len(request.prompt):
             count = min(chunk, len(request.prompt) - request.cached)
-            tokens = self._step("prefill", [request], [count])
-        self._append(request, int(tokens[0]), stops)  # pyright: ignore[reportPossiblyUnbound]
+            outputs = self._step("prefill", [request], [count])
+        self._append(request, 0, outputs, stops)  # pyright: ignore[reportPossiblyUnbound]
         return request
 
     def _decode(self, running: Sequence[ActiveRequest], stops: frozenset[int]) -> None:
-        tokens = self._step("decode", running, [1] * len(running))
-        for request, token in zip(running, tokens, strict=True):
-            self._append(request, int(token), stops)
+        outputs = self._step("decode", running, [1] * len(running))
+        for row, request in enumerate(running):
+            self._append(request, row, outputs, stops)
 
     def _step(
         self, plan: str, requests: Sequence[ActiveRequest], counts: Sequence[int]
-    ) -> np.ndarray[tuple[int, ...], np.dtype[np.int32]]:
+    ) -> StepOutputs:
         inputs = build_step(
             requests,
             counts,
@@ -192,10 +197,16 @@ class Engine:
         outputs = self.executor.run(plan, inputs)
         for request, count in zip(requests, counts, strict=True):
             request.cached += count
-        return outputs.next_tokens
+        return outputs
 
-    @staticmethod
-    def _append(request: ActiveRequest, token: int, stops: frozenset[int]) -> None:
+    def _append(
+        self, request: ActiveRequest, row: int, outputs: StepOutputs, stops: frozenset[int]
+    ) -> None:
+        token = int(outputs.next_tokens[row])
+        if len(request.generated) < request.minimum and token in self.config.end_tokens:
+            allowed = outputs.logits[row].astype(np.float64)
+            allowed[list(self.config.end_tokens)] = -np.inf
+            token = int(np.argmax(allowed))
         if token in stops:
             request.finish_reason = "stop"
             return

@@ -28,6 +28,7 @@ class ActiveRequest:
         index: Place of the request in the caller's list.
         prompt: Token ids of the prompt.
         limit: Largest number of new tokens.
+        minimum: Number of new tokens before which no end token is taken.
         blocks: Cache blocks in order.
         cached: Tokens whose entries are in the cache.
         generated: New token ids.
@@ -37,6 +38,7 @@ class ActiveRequest:
     index: int
     prompt: tuple[int, ...]
     limit: int
+    minimum: int = 0
     blocks: list[int] = field(default_factory=list[int])
     cached: int = 0
     generated: list[int] = field(default_factory=list[int])

@@ -70,6 +70,18 @@ def test_an_end_token_stops_its_request_only() -> None:
     assert [r.token_ids for r in ignored] == [r.token_ids for r in plain]
 
 
+def test_no_end_token_comes_before_the_minimum() -> None:
+    plain = engine().generate(PROMPTS, max_new_tokens=8)
+    end = plain[1].token_ids[0]
+    results = engine(ends=frozenset({end})).generate(PROMPTS, max_new_tokens=8, min_new_tokens=5)
+    for prompt, result in zip(PROMPTS, results, strict=True):
+        assert len(result.token_ids) >= 5
+        assert end not in result.token_ids
+        first = full_logits(PLAIN, WEIGHTS, prompt)[-1]
+        first[end] = -np.inf
+        assert result.token_ids[0] == np.argmax(first)
+
+
 def test_requests_wait_when_the_cache_has_no_room_and_blocks_come_back() -> None:
     small = engine(blocks=4)
     results = small.generate(PROMPTS, max_new_tokens=6)
