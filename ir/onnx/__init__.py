@@ -1,0 +1,1 @@
+"""Programs as ONNX models, for viewers and as a second opinion through ONNX Runtime."""
