@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from ascendfx.ir.interpret import interpret
 from ascendfx.ir.ops import Call, Param
 
 BLOCK = 128
@@ -50,7 +49,7 @@ def _tensor(random, key, kind):
     return values.astype(kind.dtype.numpy)
 
 
-def decode_step(random, requests, *, context, blocks, vocabulary):
+def decode_step(random, requests, context, blocks, vocabulary):
     """Return the inputs of a step with one token per request, and its sizes."""
     positions = random.integers(0, context, requests)
     table_blocks = -(-context // BLOCK)
@@ -77,7 +76,16 @@ def random_caches(random, program, blocks):
     return caches
 
 
-def truth(program, tensors, inputs, caches, sizes):
-    """Return the outputs of the program in float64."""
-    given = {**tensors, **inputs, **caches}
-    return interpret(program, given, sizes={"context": sizes[2]})
+def prefill_step(random, rows, start, blocks, vocabulary):
+    """Return the inputs of a chunk of one request that starts at ``start``, and its sizes."""
+    positions = start + np.arange(rows)
+    pages = random.permutation(blocks)[:2].reshape(1, 2)
+    inputs = {
+        "token_ids": random.integers(0, vocabulary, rows),
+        "positions": positions,
+        "slots": pages[0, positions // BLOCK] * BLOCK + positions % BLOCK,
+        "row_request": np.zeros(rows, int),
+        "block_table": pages,
+        "logit_rows": np.array([rows - 1]),
+    }
+    return inputs, (rows, 1, start + rows)

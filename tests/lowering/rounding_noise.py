@@ -1,0 +1,145 @@
+"""How far a plan may be from the truth if every operation errs as much as its bound allows.
+
+The program is interpreted in float64 while each result is moved by a random number of ulps within
+the bound of its operation: for sums of ``k`` products ``(k + 2) u`` of the sum of absolute values
+(Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1), for functions a few
+``u`` of the result, and one rounding to the element format at the end.
+"""
+
+import numpy as np
+
+from ascendfx.ir import ops
+from ascendfx.ir.graph import Graph
+from ascendfx.ir.tensor_type import DType
+
+UNIT = {DType.F32: 2.0**-24, DType.BF16: 2.0**-8}
+"""Half an ulp at one: largest relative error of a rounding."""
+
+FUNCTION_ULPS = 8
+"""Roundings in one vector operation: a few instructions, each exact to one rounding."""
+
+_MOVES = (
+    *(ops.Argmax, ops.CacheRead, ops.CacheWrite, ops.Concat, ops.Constant, ops.DispatchExperts),
+    *(ops.Expand, ops.GatherRows, ops.Iota, ops.Reshape, ops.Slice, ops.Transpose),
+)
+
+
+class NoisyInterpreter:
+    """Interprets a program with noise of a seed; recipes of weights run without."""
+
+    def __init__(self, program, tensors, sizes, seed):
+        self.program, self.tensors, self.sizes = program, tensors, sizes
+        self.random = np.random.default_rng(seed)
+        self.experts = []
+
+    def run(self, graph, inputs, call, *, noisy=True):
+        values = []
+        for node in graph.nodes:
+            operands = [values[v.node][v.result] for v in node.operands]
+            values.append(self._node(graph, node, operands, inputs, call, noisy))
+        return [values[v.node][v.result] for v in graph.outputs]
+
+    def _node(self, graph, node, operands, inputs, call, noisy):
+        match node.op:
+            case ops.Input(name=name):
+                return [inputs[name]]
+            case ops.Param(name=name):
+                return [self._param(graph, name, call)]
+            case ops.Call(callee=callee):
+                body = self.program.by_name[callee]
+                return self.run(body, dict(zip(body.input_types, operands, strict=True)), node.op)
+        op = node.op.substitute(self.sizes)
+        results = list(op.reference(*operands))
+        if isinstance(op, ops.RouteTopk):
+            self.experts.append(np.sort(results[1], axis=-1))
+        if noisy and not isinstance(op, _MOVES) and node.types[0].dtype in UNIT:
+            bound = _bound(op, operands, results[0], node.types[0].dtype)
+            results[0] = results[0] + bound * self.random.choice((-1, 1), results[0].shape)
+        return results
+
+    def _param(self, graph, name, call):
+        recipe = self.program.recipes.get((graph.name, name))
+        if recipe is None:
+            key = call.key_of(name) if call else name
+            return np.asarray(self.tensors[key], np.float64)
+        body = Graph(graph.name, recipe.nodes, recipe.outputs)
+        return self.run(body, {}, call, noisy=False)[0]
+
+
+def _bound(op, operands, result, dtype):
+    u, rounding = UNIT[DType.F32], UNIT[dtype] * np.abs(result)
+    match op:
+        case ops.Linear() | ops.HeadLinear():
+            k = operands[0].shape[-1]
+            return (k + 2) * u * op.reference(*map(np.abs, operands))[0] + rounding
+        case ops.GroupedLinear():
+            k = operands[0].shape[-1]
+            absolute = op.reference(np.abs(operands[0]), np.abs(operands[1]), operands[2])[0]
+            return (k + 2) * u * absolute + rounding
+        case ops.CombineExperts():
+            y, place, weights = operands
+            absolute = op.reference(np.abs(y), place, np.abs(weights))[0]
+            return (weights.shape[1] + 2) * u * absolute + rounding
+        case ops.RmsNorm():
+            return (operands[0].shape[-1] + FUNCTION_ULPS) * u * np.abs(result) + rounding
+        case ops.Rotary():
+            return FUNCTION_ULPS * u * np.max(np.abs(operands[0])) + rounding
+        case ops.Add() | ops.Subtract():
+            return u * (np.abs(operands[0]) + np.abs(operands[1])) + rounding
+        case ops.RaggedAttention():
+            return _attention_bound(op, operands, dtype) + rounding
+        case _:
+            return FUNCTION_ULPS * u * np.abs(result) + rounding
+
+
+def _attention_bound(op, operands, dtype):
+    """Scores err like sums; an error d of a score changes its weight by the factor exp(d).
+
+    Weights are rounded to the element format before the second product.
+    """
+    p = op.parts
+    u, values = UNIT[DType.F32], np.max(np.abs(operands[2 * p]))
+    score = op.scale * sum(
+        (q.shape[-1] + 2) * np.max(np.einsum("rhd,qtgd->rhqtg", np.abs(q), np.abs(k)))
+        for q, k in zip(operands[:p], operands[p : 2 * p], strict=True)
+    )
+    context = operands[p].shape[1]
+    weights = 0.0 if dtype is DType.F32 else 2 * UNIT[dtype]
+    return (2 * u * score + (context + FUNCTION_ULPS) * u + weights) * values
+
+
+def noise_bounds(program, tensors, inputs, sizes, seeds=range(8)):
+    """Return the exact outputs and, for each, how far rounding may take its largest element.
+
+    Rounding errors are independent with mean zero and bounded by ``b_i``; the noise is ``+-b_i``, so
+    its variance ``s^2`` at an output bounds that of the error, and by Hoeffding's inequality an
+    element errs by more than ``6 s`` with probability at most ``2 exp(-18)``, 3e-8 (Higham and Mary,
+    A new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41(5), 2019).
+    """
+    given = {name: _wide(value) for name, value in inputs.items()}
+    named = {**_named(program, given), "context": sizes[2]}
+
+    def outputs(seed, *, noisy):
+        interpreter = NoisyInterpreter(program, tensors, named, seed)
+        return interpreter.run(program.main, given, None, noisy=noisy), interpreter.experts
+
+    exact, experts = outputs(0, noisy=False)
+    squares = [0.0] * len(exact)
+    for seed in seeds:
+        moved, chosen = outputs(seed, noisy=True)
+        for a, b in zip(experts, chosen, strict=True):
+            np.testing.assert_array_equal(a, b, "rounding may change the experts: other seed")
+        squares = [s + (a - b) ** 2 for s, a, b in zip(squares, moved, exact, strict=True)]
+    return exact, [6 * np.sqrt(np.max(each) / len(seeds)) for each in squares]
+
+
+def _wide(value):
+    value = np.asarray(value)
+    return value.astype(np.int64 if value.dtype.kind in "iu" else np.float64)
+
+
+def _named(program, given):
+    sizes = {}
+    for name, kind in program.main.input_types.items():
+        sizes |= {str(d): n for d, n in zip(kind.shape, given[name].shape, strict=True)}
+    return {name: size for name, size in sizes.items() if not name.isdecimal()}
