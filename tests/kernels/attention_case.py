@@ -19,9 +19,10 @@ from ascendfx.codegen.ascendc.kernel import SIZES_ELEMENTS
 from ascendfx.codegen.ascendc.kernels.attention_tiles import AttentionTiles
 from ascendfx.codegen.ascendc.kernels.chunked_prefill_attention import ChunkedPrefillPlan
 from ascendfx.codegen.ascendc.kernels.latent_decode_attention import LatentDecodePlan
+from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
 from ascendfx.ir.tensor_type import DType
 from ascendfx.runtime.emulator import BuiltKernel
-from tests.kernels.matmul_case import store
+from tests.kernels.matmul_case import indices, store
 
 Array = NDArray[np.generic]
 Floats = NDArray[np.float64]
@@ -79,7 +80,7 @@ def check(actual: Array, expected: Expected) -> None:
 
 def device_sizes(**slots: int) -> NDArray[np.int32]:
     """Return the ``sizes`` tensor: rows, requests, context."""
-    sizes = np.full(SIZES_ELEMENTS, -1, np.int32)
+    sizes = np.zeros(SIZES_ELEMENTS, np.int32)
     for name, value in slots.items():
         sizes[("rows", "requests", "context").index(name)] = value
     return sizes
@@ -95,7 +96,9 @@ def run_decode(
     combine: BuiltKernel,
     positions: list[int],
     row_request: list[int],
+    *,
     seed: int = 0,
+    out_view: MatrixView | None = None,
 ) -> None:
     """Launch both kernels on a shuffled cache and compare; unused tokens of the cache are NaN.
 
@@ -121,8 +124,12 @@ def run_decode(
         store(shape.q_rope, q_rope, arguments["q_rope"].elements),
     )
     decode.launch([*stored, latent, rope, table, *ids, *results, sizes, workspace])
-    out = np.full((capacity, shape.heads, shape.latent), np.nan, shape.dtype.numpy)
-    combine.launch([*results, out.reshape(-1), sizes])
+    stored_out = np.full(combine.kernel.arguments[3].elements, np.nan, shape.dtype.numpy)
+    combine.launch([*results, stored_out, sizes])
+    view = out_view or MatrixView(0, shape.heads * shape.latent, shape.latent)
+    place = indices(view, (shape.heads, capacity, shape.latent))
+    out = stored_out[place].transpose(1, 0, 2)
+    assert np.isnan(np.delete(stored_out, place).astype(np.float64)).all()
     q = np.concatenate((q_latent, q_rope), axis=-1).astype(np.float64)
     tokens = np.arange(shape.max_blocks * shape.block_tokens)
     for row, (position, request) in enumerate(zip(positions, row_request, strict=True)):

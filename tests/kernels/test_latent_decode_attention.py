@@ -16,6 +16,7 @@ from ascendfx.codegen.ascendc.kernels.latent_decode_attention import (
     emit_latent_decode_attention,
     plan_latent_decode_attention,
 )
+from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
 from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.ir.tensor_type import DType
 from ascendfx.runtime.emulator import BuiltKernel, build_kernels
@@ -106,4 +107,14 @@ def test_attends_the_keys_up_to_each_position(
 )
 def test_attends_any_batch(name: str, rows: list[tuple[int, int]], seed: int) -> None:
     plan, decode, combine = built(name)
-    run_decode(plan, decode, combine, [p for p, _ in rows], [r for _, r in rows], seed)
+    run_decode(plan, decode, combine, [p for p, _ in rows], [r for _, r in rows], seed=seed)
+
+
+@pytest.mark.parametrize("name", ["bf16-20-heads-2-splits", "f32-peaked"])
+def test_the_merge_writes_a_matrix_per_head(name: str) -> None:
+    plan, decode, _ = built(name)
+    width, rows = plan.shape.latent, plan.shape.rows.capacity
+    view = MatrixView(16, width, rows * width + 16, 16 + plan.shape.heads * (rows * width + 16))
+    combine = plan_combine_attention_splits(plan, TARGET, out=view)
+    merge = build_kernels([emit_combine_attention_splits(combine, "merge_heads")], TARGET)
+    run_decode(plan, decode, merge["merge_heads"], [300, 5, 200], [0, 1, 2], out_view=view)
