@@ -15,6 +15,8 @@ from ascendfx.ir.op import Array, Op, as_float64
 from ascendfx.ir.ops import (
     Add,
     Attention,
+    CacheRead,
+    CacheWrite,
     Call,
     Cast,
     Concat,
@@ -29,6 +31,7 @@ from ascendfx.ir.ops import (
     Histogram,
     Input,
     Linear,
+    Log,
     Matmul,
     Maximum,
     Minimum,
@@ -36,9 +39,12 @@ from ascendfx.ir.ops import (
     Negate,
     Param,
     Power,
+    RaggedAttention,
+    Reciprocal,
     ReduceMax,
     ReduceMean,
     ReduceSum,
+    Relu,
     Reshape,
     Rsqrt,
     ScatterAlong,
@@ -57,12 +63,10 @@ from ascendfx.ir.ops import (
     Transpose,
 )
 from ascendfx.ir.program import Program
+from tests.strategies.fused_rounding_bound import EXPANSIONS, Bounded
 
 UNIT = float(np.finfo(np.float64).eps) / 2
 """Unit roundoff of float64."""
-
-Bounded = tuple[Array, Array]
-"""A value and a bound of its absolute error."""
 
 
 def rounding_bound(
@@ -82,6 +86,9 @@ def rounding_bound(
             match node.op:
                 case Input(name=name):
                     known.append((inputs[name],))
+                case Param(name=name) if recipe := program.recipes.get((graph.name, name)):
+                    made = Graph(graph.name, recipe.nodes, recipe.outputs)
+                    known.append(tuple(run(made, {}, call)))
                 case Param(name=name):
                     tensor = np.asarray(tensors[call.key_of(name) if call else name])
                     known.append(((tensor, np.zeros(tensor.shape)),))
@@ -142,13 +149,19 @@ def _step(op: Op, operands: list[Bounded]) -> tuple[Bounded, ...]:
             )
         if results[0].dtype.kind != "f" or not operands or isinstance(op, Histogram):
             return tuple((r, np.zeros(r.shape)) for r in results)
-        error = _RULES[type(op)](op, values, errors, results[0])
+        if type(op) in EXPANSIONS:
+            _, error = EXPANSIONS[type(op)](lambda o, *v: _step(o, list(v))[0], op, *operands)
+        else:
+            error = _RULES[type(op)](op, values, errors, results[0])
         return (
             (results[0], np.broadcast_to(np.nan_to_num(error, posinf=np.inf), results[0].shape)),
+            *((r, np.zeros(r.shape)) for r in results[1:]),
         )
 
 
 _MOVES = (
+    CacheRead,
+    CacheWrite,
     Cast,
     Concat,
     Expand,
@@ -166,7 +179,15 @@ _MOVES = (
 
 def _movable(op: Op, values: list[Array], errors: list[Array]) -> list[Array]:
     """Return the operands with data replaced by its error and indices kept."""
-    kept = {GatherRows: (1,), TakeAlong: (1,), ScatterAlong: (1,), ScatterRows: (1,), Select: (0,)}
+    kept: dict[type[Op], tuple[int, ...]] = {
+        CacheRead: (1,),
+        CacheWrite: (1,),
+        GatherRows: (1,),
+        TakeAlong: (1,),
+        ScatterAlong: (1,),
+        ScatterRows: (1,),
+        Select: (0,),
+    }
     if isinstance(op, Negate):
         return [-errors[0]]
     return [values[i] if i in kept.get(type(op), ()) else errors[i] for i in range(len(values))]
@@ -185,8 +206,8 @@ def _product(multiply: Callable[[Array, Array], Array], terms: int) -> _Rule:
 
 
 def _grouped(op: Op, v: list[Array], e: list[Array], _y: Array) -> Array:
-    (exact,) = op.reference(np.abs(v[0]), np.abs(v[1]), v[2])
-    (high,) = op.reference(np.abs(v[0]) + e[0], np.abs(v[1]) + e[1], v[2])
+    (exact,) = op.reference(np.abs(v[0]), np.abs(v[1]), *v[2:])
+    (high,) = op.reference(np.abs(v[0]) + e[0], np.abs(v[1]) + e[1], *v[2:])
     return high - exact + (v[0].shape[-1] + 1) * UNIT * exact
 
 
@@ -219,7 +240,7 @@ def _attention(op: Op, v: list[Array], e: list[Array], y: Array) -> Array:
         more = np.repeat(ek, heads // ek.shape[2], axis=2)
         high = np.einsum("bthd,bshd->bhts", np.abs(q) + eq, wide + more)
         scores = scores + scale * (high - exact + inner * UNIT * exact)
-    if op.masked:  # type: ignore[attr-defined]
+    if getattr(op, "masked", False):
         mask = v[2 * parts + 1]
         scores = scores + np.where(np.abs(mask) < 1e30, e[2 * parts + 1] + UNIT * np.abs(mask), 0)
     worst = np.max(scores, axis=-1, keepdims=True)
@@ -229,6 +250,15 @@ def _attention(op: Op, v: list[Array], e: list[Array], y: Array) -> Array:
     per_head = np.repeat(top, heads // top.shape[1], axis=1)
     error = np.max(e[2 * parts]) + relative[..., 0][..., None] * per_head[:, :, None]
     return np.swapaxes(error, 1, 2)
+
+
+def _ragged(op: Op, v: list[Array], e: list[Array], y: Array) -> Array:
+    """As attention over the whole context of one's own request, which is more than is seen."""
+    parts: int = op.parts  # type: ignore[attr-defined]
+    *data, _positions, requests = v
+    rows = [x[:, None] for x in data[:parts]] + [x[requests] for x in data[parts:]]
+    errors = [x[:, None] for x in e[:parts]] + [x[requests] for x in e[parts:-2]]
+    return _attention(op, rows, errors, y[:, None])[:, 0]
 
 
 _RULES: dict[type[Op], _Rule] = {
@@ -243,18 +273,24 @@ _RULES: dict[type[Op], _Rule] = {
     GroupedLinear: _grouped,
     HeadLinear: _grouped,
     Linear: _product(lambda a, c: a @ c.T, 1),
+    Log: lambda _, v, e, y: e[0] / np.maximum(np.abs(v[0]) - e[0], 0) + 2 * UNIT * np.abs(y),
     Matmul: _product(lambda a, c: a @ c, 1),
     Maximum: lambda _, v, e, y: np.maximum(*np.broadcast_arrays(*e)),
     Minimum: lambda _, v, e, y: np.maximum(*np.broadcast_arrays(*e)),
     Multiply: lambda _, v, e, y: (
         np.abs(v[0]) * e[1] + np.abs(v[1]) * e[0] + e[0] * e[1] + UNIT * np.abs(y)
     ),
+    RaggedAttention: _ragged,
     Power: lambda _, v, e, y: (
         2 * np.abs(v[1]) * np.abs(v[0]) ** np.maximum(v[1] - 1, 0) * e[0] + 3 * UNIT * np.abs(y)
+    ),
+    Reciprocal: lambda _, v, e, y: (
+        np.abs(y) * e[0] / np.maximum(np.abs(v[0]) - e[0], 0) + UNIT * np.abs(y)
     ),
     ReduceMax: lambda op, v, e, y: op.reference(e[0])[0],
     ReduceMean: _summed,
     ReduceSum: _summed,
+    Relu: lambda _, v, e, y: e[0],
     Rsqrt: lambda _, v, e, y: y * e[0] / v[0] + 3 * UNIT * y,
     Sigmoid: lambda _, v, e, y: e[0] / 4 + 4 * UNIT,
     Silu: lambda _, v, e, y: 1.1 * e[0] + 5 * UNIT * np.abs(v[0]),
