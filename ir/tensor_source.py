@@ -115,12 +115,12 @@ class TensorsByKey(Mapping[str, NDArray[Any]]):
     def __getitem__(self, key: str) -> NDArray[Any]:
         if key in self.given:
             return self.given[key]
-        if key not in self.source.keys():
+        if key not in self.source.keys():  # noqa: SIM118  # not a mapping
             raise KeyError(key)
         return self.source.load(key)
 
     def __contains__(self, key: object) -> bool:
-        return key in self.given or key in self.source.keys()
+        return key in self.given or key in self.source.keys()  # noqa: SIM118
 
     def __iter__(self) -> Iterator[str]:
         yield from self.given

@@ -32,7 +32,7 @@ def capture_module(
     """
     shell, formats = copy_without_values(module, dtype)
     traced = capture_program(shell)
-    config = getattr(module, "config", None)
+    config: Any = getattr(module, "config", None)
     plain: dict[str, Any] = config.to_dict() if hasattr(config, "to_dict") else {}
     facts = facts_of(traced.program, type(module).__name__, plain)
     constants = ArraySource({name: array_of(tensor) for name, tensor in traced.constants.items()})

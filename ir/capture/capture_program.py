@@ -48,15 +48,14 @@ def capture_program(model: nn.Module, *, shorten: bool = True) -> Tracing:
     lists = outermost_lists(model)
     canonical = canonical_keys(model)
     runs = find_runs(lists) if shorten else ()
+    remarks: list[str] = []
     with exportable(model):
-        found = _attempt(model, lists, runs, canonical)
-        if isinstance(found, str):
-            whole = _attempt(model, lists, (), canonical)
-            if isinstance(whole, str):
-                raise AssertionError(f"without runs nothing can go wrong with them: {whole}")
-            remark = f"every layer was traced, which takes longer: {found}"
-            return replace(whole, remarks=(remark, *whole.remarks))
-    return found
+        for chosen in (runs, ()):
+            found = _attempt(model, lists, chosen, canonical)
+            if isinstance(found, Tracing):
+                return replace(found, remarks=(*remarks, *found.remarks))
+            remarks.append(f"every layer was traced, which takes longer: {found}")
+    raise AssertionError("nothing can go wrong with runs when there are none")
 
 
 def canonical_keys(model: nn.Module) -> dict[str, str]:

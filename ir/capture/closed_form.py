@@ -98,21 +98,21 @@ def _normal(form: Affine, type_: TensorType) -> Affine:
     return Affine(form.offset, tuple(slopes))
 
 
-Rule = Callable[[Op, list[Affine], Sequence[TensorType], TensorType], Affine | None]
+Rule = Callable[..., Affine | None]
+"""``rule(operation, forms, operand types, result type)``; each takes its own operation."""
 
 
-def _constant(op: Op, _f: list[Affine], _t: Sequence[TensorType], _o: TensorType) -> Affine | None:
-    assert isinstance(op, Constant)
+def _constant(
+    op: Constant, _f: list[Affine], _t: Sequence[TensorType], _o: TensorType
+) -> Affine | None:
     return Affine(int(op.value), ())
 
 
-def _iota(op: Op, _f: list[Affine], _t: Sequence[TensorType], _o: TensorType) -> Affine | None:
-    assert isinstance(op, Iota)
+def _iota(op: Iota, _f: list[Affine], _t: Sequence[TensorType], _o: TensorType) -> Affine | None:
     return Affine(op.start, (op.step,))
 
 
-def _cast(op: Op, f: list[Affine], _t: Sequence[TensorType], _o: TensorType) -> Affine | None:
-    assert isinstance(op, Cast)
+def _cast(op: Cast, f: list[Affine], _t: Sequence[TensorType], _o: TensorType) -> Affine | None:
     if op.dtype is not DType.BOOL:
         return f[0]
     return Affine(int(f[0].offset != 0), f[0].slopes) if f[0].is_constant else None
@@ -138,8 +138,7 @@ def _expand(_op: Op, f: list[Affine], _t: Sequence[TensorType], out: TensorType)
     return Affine(f[0].offset, (0,) * (out.rank - len(f[0].slopes)) + f[0].slopes)
 
 
-def _slice(op: Op, f: list[Affine], _t: Sequence[TensorType], _o: TensorType) -> Affine | None:
-    assert isinstance(op, Slice)
+def _slice(op: Slice, f: list[Affine], _t: Sequence[TensorType], _o: TensorType) -> Affine | None:
     slope = f[0].slopes[op.axis]
     if not isinstance(op.start, int):
         return f[0] if slope == 0 else None
@@ -148,14 +147,16 @@ def _slice(op: Op, f: list[Affine], _t: Sequence[TensorType], _o: TensorType) ->
     return Affine(f[0].offset + slope * op.start, tuple(slopes))
 
 
-def _transpose(op: Op, f: list[Affine], _t: Sequence[TensorType], _o: TensorType) -> Affine | None:
-    assert isinstance(op, Transpose)
+def _transpose(
+    op: Transpose, f: list[Affine], _t: Sequence[TensorType], _o: TensorType
+) -> Affine | None:
     return Affine(f[0].offset, tuple(f[0].slopes[axis] for axis in op.permutation))
 
 
-def _concat(op: Op, f: list[Affine], types: Sequence[TensorType], _o: TensorType) -> Affine | None:
+def _concat(
+    op: Concat, f: list[Affine], types: Sequence[TensorType], _o: TensorType
+) -> Affine | None:
     """Each operand must continue the line of the one before it."""
-    assert isinstance(op, Concat)
     line = next((form for form in reversed(f) if form.slopes[op.axis]), f[-1])
     reached: Dim = 0
     for form, type_ in zip(reversed(f), reversed(types), strict=True):
@@ -182,8 +183,9 @@ def _gather_rows(
     return Affine(table.offset + chosen.offset, (*chosen.slopes, *rest))
 
 
-def _take_along(op: Op, f: list[Affine], _t: Sequence[TensorType], _o: TensorType) -> Affine | None:
-    assert isinstance(op, TakeAlong)
+def _take_along(
+    op: TakeAlong, f: list[Affine], _t: Sequence[TensorType], _o: TensorType
+) -> Affine | None:
     table, ids = f
     chosen = ids.scaled(table.slopes[op.axis])
     kept = tuple(0 if axis == op.axis else s for axis, s in enumerate(table.slopes))
@@ -191,9 +193,8 @@ def _take_along(op: Op, f: list[Affine], _t: Sequence[TensorType], _o: TensorTyp
 
 
 def _cumulative_sum(
-    op: Op, f: list[Affine], _t: Sequence[TensorType], _o: TensorType
+    op: CumulativeSum, f: list[Affine], _t: Sequence[TensorType], _o: TensorType
 ) -> Affine | None:
-    assert isinstance(op, CumulativeSum)
     if not f[0].is_constant:
         return None
     slopes = tuple(f[0].offset if axis == op.axis else 0 for axis in range(len(f[0].slopes)))

@@ -1,14 +1,16 @@
 """Run torch.export on a model so that its plain forward becomes one functional ATen graph."""
 
 import inspect
+import io
 import logging
 import warnings
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._dynamo.exc import TorchDynamoException
 from torch.export import Dim, ExportedProgram
 from torch.overrides import TorchFunctionMode
 
@@ -94,20 +96,20 @@ def export_model(model: nn.Module) -> ExportedProgram:
         IndexError,
         NotImplementedError,
         AssertionError,
-        torch._dynamo.exc.TorchDynamoException,  # the type of UserError has no public name
+        TorchDynamoException,
     ) as error:
         raise _explained(error) from error
 
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Keep PyTorch from warning about its internals; errors say what there is to say."""
+    """Keep PyTorch from telling about its internals; our errors say what there is to say."""
     loggers = [logging.getLogger(name) for name in _TALKATIVE]
     levels = [logger.level for logger in loggers]
     try:
         for logger in loggers:
             logger.setLevel(logging.CRITICAL)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stderr(io.StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:

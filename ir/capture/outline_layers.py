@@ -148,7 +148,7 @@ class _Copy:
 def _entry(
     graph: Graph, layers: Mapping[str, list[int]], functions: Mapping[str, _Function]
 ) -> tuple[Graph, dict[str, int], str | None]:
-    """Build the entry; return the path of a layer that something in its midst depends on, if any."""
+    """Build the entry; the last result is a layer that something in its midst reads, if any."""
     owner = {position: path for path, nodes in layers.items() for position in nodes}
     builder = GraphBuilder(graph.name)
     moved: dict[Value, Value] = {}

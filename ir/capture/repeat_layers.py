@@ -94,7 +94,7 @@ def _extended(main: Graph, chains: Mapping[str, _Chain], canonical: Mapping[str,
 
 
 def _moved_key(key: str, traced: str, path: str, canonical: Mapping[str, str]) -> str:
-    """Return the key that stands in the layer at ``path`` where ``key`` stands in the traced one."""
+    """Return the key that is in the layer at ``path`` what ``key`` is in the traced one."""
     if not key.startswith(f"{traced}."):
         return key
     moved = path + key.removeprefix(traced)

@@ -3,6 +3,7 @@
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any
 
 import torch
@@ -81,39 +82,37 @@ def _same_value(a: Any, b: Any, indices: tuple[int, int], depth: int) -> bool:
     """Compare attributes; a number may differ where it is each layer's own index."""
     if a is b:
         return True
-    if type(a) is not type(b) or depth > _LIMIT:
+    if type(a) is not type(b) or depth > _LIMIT or isinstance(a, Tensor):
         return False
-    match a:
-        case bool() | str() | float() | complex() | torch.dtype() | torch.device():
-            return bool(a == b)
-        case int():
-            return a == b or (a, b) == indices
-        case Tensor():
-            return False
+    if isinstance(a, _PLAIN):
+        return bool(a == b) or (type(a) is int and (a, b) == indices)
+    if isinstance(a, nn.Module):
+        return _same_parts(a, b, indices)
+    inside = _contents(a), _contents(b)
+    if inside[0] is None or inside[1] is None:
+        return False
+    return inside[0].keys() == inside[1].keys() and all(
+        _same_value(inside[0][key], inside[1][key], indices, depth + 1) for key in inside[0]
+    )
+
+
+_PLAIN = (bool, int, float, complex, str, bytes, set, frozenset, range, torch.dtype, torch.device)
+"""Values that `==` compares completely."""
+
+
+def _contents(value: Any) -> Mapping[Any, Any] | None:
+    """Return what a value is made of; None if that cannot be seen."""
+    match value:
         case Mapping():
-            return a.keys() == b.keys() and all(
-                _same_value(a[key], b[key], indices, depth + 1) for key in a
-            )
+            return value
         case list() | tuple():
-            return len(a) == len(b) and all(
-                _same_value(x, y, indices, depth + 1) for x, y in zip(a, b, strict=True)
-            )
-        case set() | frozenset() | range():
-            return a == b
+            return dict(enumerate(value))
         case functools.partial():
-            return _same_value(
-                (a.func, a.args, a.keywords), (b.func, b.args, b.keywords), indices, depth + 1
-            )
-        case nn.Module():
-            return _same_parts(a, b, indices)
+            return {"func": value.func, "args": value.args, "keywords": value.keywords}
+        case MethodType():
+            # The object it is bound to is part of the layer, and compared there.
+            return {"func": value.__func__}
+        case _ if hasattr(value, "__dict__") and not callable(value):
+            return vars(value)
         case _:
-            return _same_object(a, b, indices, depth)
-
-
-def _same_object(a: Any, b: Any, indices: tuple[int, int], depth: int) -> bool:
-    function = getattr(a, "__func__", None)
-    if function is not None:
-        return function is getattr(b, "__func__", None)
-    if not hasattr(a, "__dict__") or callable(a):
-        return False
-    return _same_value(vars(a), vars(b), indices, depth + 1)
+            return None

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 from torch.fx import Node
@@ -170,7 +171,7 @@ def _kept(keywords: dict[str, Any]) -> dict[str, Any]:
 def _name_of(node: Node) -> str:
     if node.op == "call_function" and not hasattr(node.target, "overloads"):
         target = node.target
-        if isinstance(target, torch._ops.OpOverload):  # there is no public name
+        if isinstance(target, OpOverload):
             return str(target)
         return f"{getattr(target, '__module__', '?')}.{getattr(target, '__name__', target)}"
     return str(node.target)

@@ -1,6 +1,5 @@
 """The state of one translation from an exported program to a graph, and its building blocks."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,9 +8,10 @@ import sympy
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import GraphBuilder, Value
-from ascendfx.ir.location import Location
+from ascendfx.ir.location import UNKNOWN, Location
 from ascendfx.ir.op import Op
 from ascendfx.ir.ops.cast import Cast
+from ascendfx.ir.ops.concat import Concat
 from ascendfx.ir.ops.constant import Constant
 from ascendfx.ir.ops.expand import Expand
 from ascendfx.ir.ops.reshape import Reshape
@@ -78,7 +78,7 @@ class Translation:
     builder: GraphBuilder
     sizes: Mapping[str, Dim]
     overload: str = ""
-    location: Location = Location("<unknown>", 0)
+    location: Location = UNKNOWN
 
     def refuse(self, reason: str, *, hint: str = "") -> GraphError:
         """Return the error that says this call cannot be translated, and why."""
@@ -137,7 +137,7 @@ class Translation:
         if dtype is DType.BOOL:
             value = bool(number)
         elif not dtype.is_float and isinstance(number, float):
-            if not math.isfinite(number) or number != int(number):
+            if not number.is_integer():
                 raise self.refuse(f"{number} is no {dtype.value}")
             value = int(number)
         return self.builder.leaf(Constant(value, dtype))
@@ -192,8 +192,6 @@ class Translation:
 
 def fill_buffer(t: Translation, buffer: Buffer) -> Value:
     """Return the parts of ``buffer`` joined, with zeros in the gaps."""
-    from ascendfx.ir.ops.concat import Concat  # noqa: PLC0415
-
     pieces: list[Value] = []
     reached: Dim = 0
     size = buffer.type.shape[buffer.axis] if buffer.type.shape else 0

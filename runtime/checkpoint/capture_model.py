@@ -53,7 +53,8 @@ def _capture_directory(directory: Path, dtype: DType | None) -> CapturedModel:
     buffers = computed_buffers(module)
     block = (config.get("quantization_config") or {}).get("weight_block_size") or (128, 128)
     source = source_of_checkpoint(stored, wanted, block=(block[0], block[1]))
-    allowed = {*wanted, *aliases, *(f".{key.rsplit('.', 1)[-1]}" for key in buffers.keys())}
+    computed = {f".{key.rsplit('.', 1)[-1]}" for key in buffers.tensors}
+    allowed = {*wanted, *aliases, *computed}
     drafts = _refuse_extra(source, stored, allowed, config)
     captured = capture_module(module, weights=LayeredSource((buffers, source)))
     generation = directory / "generation_config.json"

@@ -25,7 +25,7 @@ def linear(t: Translation, out: TensorType, x: Any, weight: Any, bias: Any = Non
 
 
 def matmul(t: Translation, out: TensorType, a: Any, b: Any) -> Result:
-    """``a b`` over the last two axes; a vector counts as a row on the left, a column on the right."""
+    """``a b`` over the last two axes; a vector is a row on the left, a column on the right."""
     left, right = t.operand(a, out.dtype), t.operand(b, out.dtype)
     if t.type_of(left).rank == 1:
         left = t.reshape(left, (1, *t.type_of(left).shape))
@@ -67,7 +67,7 @@ def _exchanged(t: Translation, weight: Value) -> Value:
     return t.transpose(weight, (0, 2, 1))
 
 
-def attention(
+def attention(  # noqa: PLR0917  # the order is ATen's
     t: Translation,
     out: TensorType,
     query: Any,
@@ -109,7 +109,7 @@ def attention(
 
 
 def _repeat_heads(t: Translation, a: Value, query: Value) -> Value:
-    """``[*b, g, s, d]`` to ``[*b, h, s, d]``: each head is used by ``h / g`` consecutive queries."""
+    """``[*b, g, s, d]`` to ``[*b, h, s, d]``: each head serves ``h / g`` consecutive queries."""
     *batch, groups, length, width = t.type_of(a).shape
     heads = t.type_of(query).shape[-3]
     if groups == heads or not isinstance(heads, int) or not isinstance(groups, int):

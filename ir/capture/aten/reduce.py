@@ -82,11 +82,11 @@ def softmax(t: Translation, out: TensorType, a: Any, dim: int, *_: Any, **_keywo
     return t.add(Softmax(t.axis(dim, out.rank)), t.operand(a, out.dtype))
 
 
-def topk(
+def topk(  # noqa: PLR0917  # the order is ATen's
     t: Translation,
     outs: list[TensorType],
     a: Any,
-    k: int,
+    k: Any,
     dim: int = -1,
     largest: bool = True,  # noqa: FBT001, FBT002  # the argument order is ATen's
     sorted: bool = True,  # noqa: A002, FBT001, FBT002
@@ -150,7 +150,7 @@ def cumulative_sum(
     return t.add(CumulativeSum(t.axis(dim, out.rank)), t.operand(a, out.dtype))
 
 
-def difference(
+def difference(  # noqa: PLR0917  # the order is ATen's
     t: Translation,
     out: TensorType,
     a: Any,
@@ -176,7 +176,7 @@ def histogram(
     out: TensorType,
     a: Any,
     bins: int = 100,
-    min: Any = 0,
+    min: Any = 0,  # noqa: A002  # the names are ATen's
     max: Any = 0,  # noqa: A002
 ) -> Result:
     """Counts of the integers 0 to ``bins - 1``.

@@ -45,7 +45,7 @@ def transpose(t: Translation, out: TensorType, a: Any, first: int = 0, second: i
     return t.transpose(t.whole(a), order)
 
 
-def slice_axis(
+def slice_axis(  # noqa: PLR0917  # the order is ATen's
     t: Translation,
     out: TensorType,
     a: Any,
@@ -98,7 +98,7 @@ def _slice_buffer(
     return t.slice(t.whole(buffer), axis, first, stop, step)
 
 
-def select(t: Translation, out: TensorType, a: Any, dim: int, index: int) -> Result:
+def select(t: Translation, out: TensorType, a: Any, dim: int, index: Any) -> Result:
     """``a[..., index, ...]``."""
     value = t.whole(a)
     shape = t.type_of(value).shape
@@ -154,7 +154,7 @@ def copy(t: Translation, out: TensorType, _target: Any, source: Any, *_: Any) ->
     return t.expand(t.operand(source, out.dtype), out.shape)
 
 
-def slice_scatter(
+def slice_scatter(  # noqa: PLR0917  # the order is ATen's
     t: Translation,
     out: TensorType,
     a: Any,
