@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.printer import print_program
+from ascendfx.passes.absorb_projections import RULES as ABSORBING
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import ProgramPass
@@ -44,7 +45,7 @@ PASSES: Mapping[str, ProgramPass] = {
         ShareKeyHeads(),
         Simplify(),
     )
-} | {rule.name: ApplyRules((rule,)) for rule in RULES}
+} | {rule.name: ApplyRules((rule,)) for rule in (*RULES, *ABSORBING)}
 """Every pass with default parameters, by the name used on the command line."""
 
 

@@ -1,12 +1,14 @@
 """Both sides of a rule as graphs, and operands to evaluate them on."""
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, GraphBuilder
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Input
@@ -69,6 +71,26 @@ def sizes_of(draw: st.DrawFn, rule: Rule) -> dict[str, Any]:
     }
     sizes["lead"] = tuple(draw(st.lists(st.integers(1, 3), max_size=2), label="lead"))
     return sizes
+
+
+def side_or_none(rule: Rule, which: Side, holes: Mapping[str, Any]) -> Graph | None:
+    """Return one side, or None where the sizes make no sense: 3 heads for 2 key heads."""
+    try:
+        return side(rule, which, holes)
+    except GraphError:
+        return None
+
+
+def unequal_sizes(rule: Rule, spelling: Spelling, lead: tuple[int, ...]) -> dict[str, Any]:
+    """Return sizes that differ as far as the rule allows: the fewest letters are one."""
+    letters = letters_of(rule)
+    sizes = {each: rule.minimum.get(each, 1) + i for i, each in enumerate(letters, start=1)}
+    for count in range(len(letters) + 1):
+        for ones in combinations(letters, count):
+            chosen = {**sizes, **dict.fromkeys(ones, 1), "lead": lead}
+            if side_or_none(rule, spelling.lhs, concrete(rule, spelling, chosen)):
+                return chosen
+    raise AssertionError(f"{rule.name}: no sizes fit")
 
 
 @st.composite
