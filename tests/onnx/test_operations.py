@@ -1,0 +1,40 @@
+"""Every operation as ONNX computes its reference."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascendfx.ir import ops
+from ascendfx.ir.graph import Graph, GraphBuilder
+from ascendfx.ir.onnx.translators import LEAVES, TRANSLATIONS
+from ascendfx.ir.op import Op
+from ascendfx.ir.ops import OPS
+from tests.ir.op_cases import GOOD, operand_types
+from tests.ir.test_op_types import operand
+from tests.onnx.assert_agrees import assert_agrees_in_float64
+
+
+def graph_of(op: Op, text: str) -> Graph:
+    builder = GraphBuilder("g")
+    if isinstance(op, ops.Input | ops.Param):
+        return builder.build(builder.add(op))
+    inputs = [builder.add(ops.Input(f"x{i}", kind)) for i, kind in enumerate(operand_types(text))]
+    return builder.build(*builder.add_multi(op, *inputs))
+
+
+@pytest.mark.parametrize(("op", "text"), GOOD, ids=lambda each: getattr(each, "mnemonic", None))
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=5)
+def test_each_operation_computes_its_reference(op: Op, text: str, seed: int) -> None:
+    types = operand_types(text)
+    tensors = {f"x{i}": operand(op, i, types, seed) for i in range(len(types))}
+    if isinstance(op, ops.Input | ops.Param):
+        tensors = {op.name: np.random.default_rng(seed).standard_normal(2)}
+    assert_agrees_in_float64(graph_of(op, text), tensors)
+
+
+def test_every_operation_is_translated() -> None:
+    assert set(TRANSLATIONS) | set(LEAVES) == set(OPS)
+    assert not set(TRANSLATIONS) & set(LEAVES)
+    assert list(TRANSLATIONS) == [op for op in OPS if op not in LEAVES]
