@@ -60,9 +60,9 @@ def _find(graph: Graph, patterns: Sequence[Pattern]) -> tuple[list[_Site], tuple
         if site is None:
             remarks += misses
             continue
-        if len(site[1].outputs) > 1:  # others may then depend on what it replaces: one per round
+        if not _comes_after_its_operands(site[1]):
             if not sites and not _depends_on_itself(site[1]):
-                return [site], ()
+                return [site], ()  # alone, as it changes the order of the nodes
             continue
         sites.append(site)
         covered |= _private(graph, site[1])
@@ -104,6 +104,12 @@ def _private(graph: Graph, site: Site) -> set[int]:
             for reader in graph.uses.get(Value(position, i), ())
         )
     }
+
+
+def _comes_after_its_operands(site: Site) -> bool:
+    """Whether the order of the nodes can stay: true for every site with one result."""
+    first = min(value.node for value in site.outputs)
+    return all(value.node < first for value in site.bound.values())
 
 
 def _depends_on_itself(site: Site) -> bool:

@@ -118,7 +118,16 @@ def _masked_experts_lose(site: Site) -> bool:
     return site.holes["masked_value"] <= 0  # scores are positive
 
 
+def _scored_in_single_precision(site: Site) -> bool:
+    return site.holes["format"] in (DType.F32, DType.F64)
+
+
 _WHEN = (
+    Precondition(
+        "scores-in-half-precision",
+        _scored_in_single_precision,
+        "the scores are rounded to less than f32: the operation would choose other experts",
+    ),
     Precondition(
         "groups-are-not-contiguous",
         _groups_are_contiguous,
