@@ -15,6 +15,7 @@ from torch.export import Dim, ExportedProgram
 from torch.overrides import TorchFunctionMode
 
 from ascendfx.ir.capture.locate import location_of_error
+from ascendfx.ir.capture.state_check import refuse_changes, state_of
 from ascendfx.ir.diagnostic import GraphError
 
 WRAPPER_PREFIX = "model"
@@ -30,12 +31,16 @@ class LogitsOf(nn.Module):
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
         self.model = model
+        # In a tuple: while the model is traced, its modules are seen through proxies.
+        self._modules_themselves = (model,)
         self._keywords = _keywords_for(model.forward)
 
     def forward(self, token_ids: Tensor) -> Tensor:
         """Return the logits, whatever the model wraps them in."""
+        before = state_of(self._modules_themselves[0])
         with _DropoutIsIdentity():
             found = self.model(token_ids, **self._keywords)
+        refuse_changes(self._modules_themselves[0], before)
         if isinstance(found, Tensor):
             return found
         return found.logits if hasattr(found, "logits") else found[0]
