@@ -123,6 +123,7 @@ class LaunchPlan:
         capacities: Largest sizes.
         next_tokens: Name of the buffer of sampled tokens ``i32[requests]``.
         logits: Name of the buffer ``[requests, vocabulary]``.
+        remarks: Where launches stayed apart, and why; once per distinct layer.
     """
 
     name: str
@@ -133,6 +134,7 @@ class LaunchPlan:
     capacities: Capacities
     next_tokens: str
     logits: str
+    remarks: tuple[str, ...] = ()
 
     @cached_property
     def kernel_by_name(self) -> Mapping[str, Kernel]:
@@ -186,6 +188,7 @@ def read_plan(text: str, sources: Mapping[str, str]) -> LaunchPlan:
         capacities=Capacities(**data["capacities"]),
         next_tokens=data["next_tokens"],
         logits=data["logits"],
+        remarks=tuple(data["remarks"]),
     )
 
 

@@ -111,10 +111,11 @@ def _attention_bound(op, operands, dtype):
 def noise_bounds(program, tensors, inputs, sizes, seeds=range(8)):
     """Return the exact outputs and, for each, how far rounding may take its largest element.
 
-    Rounding errors are independent with mean zero and bounded by ``b_i``; the noise is ``+-b_i``, so
-    its variance ``s^2`` at an output bounds that of the error, and by Hoeffding's inequality an
-    element errs by more than ``6 s`` with probability at most ``2 exp(-18)``, 3e-8 (Higham and Mary,
-    A new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41(5), 2019).
+    Rounding errors are independent with mean zero and bounded by ``b_i``; the noise is ``+-b_i``,
+    so its variance ``s^2`` at an output bounds that of the error, and by Hoeffding's inequality an
+    element errs by more than ``6 s`` with probability at most ``2 exp(-18)``, 3e-8 (Higham and
+    Mary, A new approach to probabilistic rounding error analysis, SIAM J. Sci. Comput. 41(5),
+    2019).
     """
     given = {name: _wide(value) for name, value in inputs.items()}
     named = {**_named(program, given), "context": sizes[2]}

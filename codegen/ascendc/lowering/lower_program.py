@@ -211,6 +211,7 @@ def _finish(
         capacities=sizes,
         next_tokens=NEXT_TOKENS,
         logits=LOGITS,
+        remarks=tuple(remark for each in lowered.graphs.values() for remark in each.remarks),
     )
 
 

@@ -91,7 +91,8 @@ def select_kernels(
     taken = [Unit((position, *rows.covers)) for position, rows in added.items()]
     grouping = group_vector_chains(context, taken)
     units = order_units(context, grouping.units)
-    steps = {unit: _select(context, unit, added) for unit in units if not _reads(context, unit)}
+    selected = sorted(units, key=lambda unit: not _attends(context, unit))  # its refusals say most
+    steps = {unit: _select(context, unit, added) for unit in selected if not _reads(context, unit)}
     read = {operand.root for each in steps.values() for step in each for operand in step.operands}
     read.update(context.view(value).root for value in graph.outputs)
     for unit in units:
@@ -102,6 +103,10 @@ def select_kernels(
         outputs=tuple(_output(context, value) for value in graph.outputs),
         remarks=grouping.remarks,
     )
+
+
+def _attends(context: GraphContext, unit: Unit) -> bool:
+    return isinstance(context.node(unit.positions[0]).op, RaggedAttention)
 
 
 def _reads(context: GraphContext, unit: Unit) -> bool:
@@ -130,8 +135,8 @@ def _select(context: GraphContext, unit: Unit, added: Mapping[int, AddedRows]) -
         case _ if type(op) in _FAMILIES:
             return [_at(context, position, _FAMILIES[type(op)])]
         case _:
-            reason = why_no_chain(context, position) or "no family takes it"
-            raise context.refusal(position, reason)
+            reason = why_no_chain(context, position)
+            raise context.refusal(position, f"no kernel family takes it; as a chain: {reason}")
 
 
 def _at(context: GraphContext, position: int, select: Callable[[GraphContext, int], T]) -> T:
