@@ -43,6 +43,13 @@ Core* MakeCore(CoreKind kind) {
     return core;
 }
 
+void CheckLastBarrier(const Core& core) {
+    if (!core.isStatic || !core.needsBarrier) return;
+    Fault(core.site, PIPE_S, "barrier", 0,
+          "a kernel with static tensors must end with PipeBarrier<PIPE_ALL>(); its last instruction "
+          "is here");
+}
+
 }  // namespace
 
 Core* AcquireCore(CoreKind kind) {
@@ -82,7 +89,7 @@ void ResetCore(Core& core, uint32_t logical, uint32_t block, uint32_t subBlock) 
     std::memset(core.allocatedIds, 0, sizeof core.allocatedIds);
     core.bufferCount = core.queueCount = 0;
     std::memset(core.spaceUsed, 0, sizeof core.spaceUsed);
-    core.hasPipe = core.isStatic = false;
+    core.hasPipe = core.isStatic = core.needsBarrier = false;
     std::memset(core.registers, 0, sizeof core.registers);
     core.registers[static_cast<int>(Register::MASK_LOW)] = ~uint64_t{0};
     core.registers[static_cast<int>(Register::MASK_HIGH)] = ~uint64_t{0};
@@ -106,7 +113,7 @@ void FinishCore(Core& core) {
               "the tensor allocated here is still %s when the kernel ends (FreeTensor missing)",
               buffer.state == BufferState::QUEUED ? "in its queue" : "allocated");
     }
-    if (core.openEvents == 0) return;
+    if (core.openEvents == 0) return CheckLastBarrier(core);
     for (uint32_t pair = 0; pair < kPipes * kPipes; ++pair) {
         for (uint32_t id = 0; id < kEventIds; ++id) {
             const Event& event = core.events[pair][id];

@@ -120,6 +120,7 @@ void PipeBarrier(pipe_t pipe, Site site) {
         core.known[pipe] = Finished(core, pipe);
         return;
     }
+    core.needsBarrier = false;
     for (uint32_t q = 0; q < kPipes; ++q) {
         for (uint32_t r = 0; r < kPipes; ++r) core.known[q].at[r] = core.clock[r];
     }

@@ -53,6 +53,18 @@ std::string DescribeInstruction(const Core& core, uint32_t pipe, uint32_t clock)
     return text + " " + entry.name + " in line " + std::to_string(entry.site.line);
 }
 
+std::string OrderingBetween(uint32_t earlierPipe, uint32_t laterPipe) {
+    if (earlierPipe == laterPipe) {
+        return std::string("PipeBarrier<PIPE_") + kPipeNames[earlierPipe] + "> or other barrier";
+    }
+    return EventName(earlierPipe << 4 | laterPipe) + " event, queue hand-over or barrier";
+}
+
+uint64_t OffsetInRegion(uint64_t address) {
+    const Region* region = FindRegion(address);
+    return region == nullptr ? address : address - region->begin;
+}
+
 std::string DescribeAddress(const Range& range, uint64_t address) {
     char text[160];
     if (range.space != Space::GLOBAL) {

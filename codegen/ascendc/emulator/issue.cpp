@@ -8,7 +8,8 @@ namespace {
 [[noreturn]] void RangeFault(const Access& access, const Range& range, const char* kind,
                              uint64_t address, const std::string& text) {
     const std::string place = DescribeAddress(range, address);
-    Fault(access.core->site, static_cast<pipe_t>(access.pipe), kind, address, "%s: %s: %s",
+    const uint64_t shown = range.space == Space::GLOBAL ? OffsetInRegion(address) : address;
+    Fault(access.core->site, static_cast<pipe_t>(access.pipe), kind, shown, "%s: %s: %s",
           access.name, place.c_str(), text.c_str());
 }
 
@@ -141,6 +142,7 @@ void CheckPipe(const Access& access) {
 
 Access Begin(Core& core, const char* name, pipe_t pipe, Site site, const Options& options) {
     core.site = site;
+    core.needsBarrier |= pipe != PIPE_S;
     Access access{};
     access.core = &core;
     access.name = name;

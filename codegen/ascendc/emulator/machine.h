@@ -124,6 +124,7 @@ struct Core {
     uint16_t nextGeneration;
     uint32_t spaceUsed[static_cast<int>(Space::COUNT)];
     bool hasPipe, isStatic;
+    bool needsBarrier;     // something was issued since the last PipeBarrier<PIPE_ALL>
     uint64_t registers[static_cast<int>(Register::COUNT)];
     Site site;             // of the running instruction
     std::vector<LogEntry> log[kPipes];
@@ -244,6 +245,8 @@ void Yield(FiberState state);
 std::string CoreName(const Core& core);
 std::string DescribeInstruction(const Core& core, uint32_t pipe, uint32_t clock);
 std::string DescribeAddress(const Range& range, uint64_t address);
+std::string OrderingBetween(uint32_t earlierPipe, uint32_t laterPipe);  // what would order them
+uint64_t OffsetInRegion(uint64_t address);  // of a global address, in its argument
 
 // events.cpp
 constexpr uint32_t PairIndex(uint32_t pair) { return (pair >> 4) * kPipes + (pair & 15); }

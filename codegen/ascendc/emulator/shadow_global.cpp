@@ -34,9 +34,12 @@ std::string OtherInstruction(const Access& access, uint32_t core, uint32_t pipe,
                             const Reader& other, const char* mine, const char* earlier) {
     const std::string place = DescribeAddress(range, address);
     const std::string name = OtherInstruction(access, other.core, other.pipe, other.clock);
-    Fault(access.core->site, static_cast<pipe_t>(access.pipe), "race", address,
-          "%s (%s) %s %s, which %s %s; nothing orders them", access.name,
-          kPipeNames[access.pipe], mine, place.c_str(), name.c_str(), earlier);
+    const std::string remedy = other.core == access.core->logical
+                                   ? OrderingBetween(other.pipe, access.pipe)
+                                   : "cross-core flag";
+    Fault(access.core->site, static_cast<pipe_t>(access.pipe), "race", OffsetInRegion(address),
+          "%s (%s) %s %s, which %s %s; nothing orders them (no %s between)", access.name,
+          kPipeNames[access.pipe], mine, place.c_str(), name.c_str(), earlier, remedy.c_str());
 }
 
 struct Shadow {
@@ -73,7 +76,7 @@ struct Shadow {
 
     [[noreturn]] void PoisonFault(uint64_t address) const {
         const std::string place = DescribeAddress(range, address);
-        Fault(access.core->site, static_cast<pipe_t>(access.pipe), "poison", address,
+        Fault(access.core->site, static_cast<pipe_t>(access.pipe), "poison", OffsetInRegion(address),
               "%s reads %s, which this launch has not written", access.name, place.c_str());
     }
 
@@ -163,7 +166,7 @@ struct Shadow {
             if (other.isDirty && IsOrdered(other.core, other.pipe, other.clock)) {
                 const std::string place = DescribeAddress(range, AddressOf(granule));
                 Fault(access.core->site, static_cast<pipe_t>(access.pipe), "race",
-                      AddressOf(granule),
+                      OffsetInRegion(AddressOf(granule)),
                       "%s (%s) touches %s, whose scalar write is still in the data cache; "
                       "call DataCacheCleanAndInvalid first",
                       access.name, kPipeNames[access.pipe], place.c_str());

@@ -44,12 +44,9 @@ EMULATOR_HOT void FillStamps(uint64_t* values, uint64_t count, uint64_t stamp) {
                             uint32_t pipe, uint32_t clock, const char* mine, const char* earlier) {
     const std::string place = DescribeAddress(range, granule * kGranule);
     const std::string other = DescribeInstruction(*access.core, pipe, clock);
-    const bool same = pipe == access.pipe;
-    const std::string remedy =
-        same ? std::string("PipeBarrier<PIPE_") + kPipeNames[pipe] + ">"
-             : EventName(pipe << 4 | access.pipe) + " event, queue hand-over";
+    const std::string remedy = OrderingBetween(pipe, access.pipe);
     Fault(access.core->site, static_cast<pipe_t>(access.pipe), "race", granule * kGranule,
-          "%s (%s) %s %s, which %s %s; nothing orders them (no %s or barrier between)",
+          "%s (%s) %s %s, which %s %s; nothing orders them (no %s between)",
           access.name, kPipeNames[access.pipe], mine, place.c_str(), other.c_str(), earlier,
           remedy.c_str());
 }
