@@ -40,7 +40,7 @@ class Mutant:
 
 _SYNC = re.compile(
     r"^(\w+(\.\w+)*\.(EnQue|FreeTensor)\(.*\)"
-    r"|(SetFlag|WaitFlag|PipeBarrier|CrossCoreSetFlag|CrossCoreWaitFlag)(<.*>)?\(.*\));$"
+    r"|(SetFlag|WaitFlag|PipeBarrier|CrossCoreSetFlag|CrossCoreWaitFlag|Handoff)(<.*>)?\(.*\));$"
 )
 _COPY = re.compile(
     r"^(DataCopy|DataCopyPad|LoadData|LoadDataWithTranspose|Mmad|Fixpipe<.*>)\(.*\);$"

@@ -19,11 +19,17 @@ from ascendfx.codegen.ascendc.kernels.attention_tiles import (
 )
 from ascendfx.ir.tensor_type import DType
 
-_FREE = {
+_FREE_FOR_SCORES = {
     DType.F32: "Handoff<HardEvent::MTE3_MTE2>();  // the weights in `tile` are stored",
-    DType.BF16: "Handoff<HardEvent::MTE3_V>();  // the weights in `fold` are stored",
+    DType.BF16: """\
+Handoff<HardEvent::V_MTE2>();
+        Handoff<HardEvent::MTE3_V>();  // the weights in `fold` are stored""",
 }
-"""What has to be over before a step writes ``TILE`` (float) or ``FOLD`` (bf16) again."""
+"""What has to be over before a step writes ``TILE`` and, rounded to bf16, ``FOLD`` again."""
+
+_FREE_FOR_PRODUCTS = """\
+        Handoff<HardEvent::MTE3_MTE2>();  // the weights in `tile` are stored
+"""
 
 _HANDOFF = """\
 // Everything issued later on the second pipe waits for everything issued so far on the first.
@@ -92,7 +98,6 @@ _START = """\
         copy.blockLen = lanes / 8;
         copy.srcStride = (LANES - lanes) / 8;
         copy.dstStride = 0;
-        Handoff<HardEvent::V_MTE2>();
         @FREE@
         DataCopy(tile, scores[firstLane], copy);
         Handoff<HardEvent::MTE2_V>();
@@ -222,9 +227,9 @@ def write_vector_core(out: CppWriter, tiles: AttentionTiles, methods: tuple[str,
     out.lines(_ROW_PARAMETERS.splitlines())
     out.line()
     in_place = tiles.dtype is DType.F32
-    start = _START.replace("@FREE@", _FREE[tiles.dtype])
-    free_tile = f"        {_FREE[DType.F32]}\n" if in_place else ""
-    accumulate = _ACCUMULATE.replace("        @FREE_TILE@\n", free_tile)
+    start = _START.replace("@FREE@", _FREE_FOR_SCORES[tiles.dtype])
+    free = _FREE_FOR_PRODUCTS if in_place else ""
+    accumulate = _ACCUMULATE.replace("        @FREE_TILE@\n", free)
     out.lines(_MEMBERS.splitlines())
     for text in (start, _STORE_F32 if in_place else _STORE_BF16, accumulate, *methods):
         out.line()

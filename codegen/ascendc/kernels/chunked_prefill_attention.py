@@ -248,9 +248,10 @@ _FIND = """\
     // Last row tile first: it has the most keys.
     __aicore__ inline Work Find(uint32_t item) const {
         Work work;
+        const uint32_t rows = Rows();
         work.head = item % HEADS;
-        work.row = (Pieces(Rows(), LANES) - 1 - item / HEADS) * LANES;
-        work.lanes = Smaller(LANES, Rows() - work.row);
+        work.row = (Pieces(rows, LANES) - 1 - item / HEADS) * LANES;
+        work.lanes = Smaller(LANES, rows - work.row);
         work.position = static_cast<uint32_t>(positions.GetValue(0)) + work.row;
         work.begin = 0;
         work.end = Smaller(work.position + work.lanes,
@@ -329,7 +330,6 @@ def _store_text(plan: ChunkedPrefillPlan) -> str:
             LocalTensor<Element> rounded(TPosition::VECOUT, TILE, 4 * HALF_TILE);
             Cast(rounded, output[lane * VALUES], RoundMode::CAST_RINT, copy.blockCount * VALUES);
 """
-    release = "        Handoff<HardEvent::MTE3_MTE2>();\n"
     return f"""\
     // output / total, rounded, to out[row, head, :].
     __aicore__ inline void Store(const Work& work, const Results& results) {{
@@ -347,7 +347,6 @@ def _store_text(plan: ChunkedPrefillPlan) -> str:
             DataCopyPad(results.out[(row * HEADS + work.head) * VALUES], {source}, copy);
             Handoff<HardEvent::MTE3_V>();
         }}
-{release if bf16 else ""}\
     }}
 """
 

@@ -353,9 +353,10 @@ struct Inputs {
         // Last row tile first: it has the most keys.
         __aicore__ inline Work Find(uint32_t item) const {
             Work work;
+            const uint32_t rows = Rows();
             work.head = item % HEADS;
-            work.row = (Pieces(Rows(), LANES) - 1 - item / HEADS) * LANES;
-            work.lanes = Smaller(LANES, Rows() - work.row);
+            work.row = (Pieces(rows, LANES) - 1 - item / HEADS) * LANES;
+            work.lanes = Smaller(LANES, rows - work.row);
             work.position = static_cast<uint32_t>(positions.GetValue(0)) + work.row;
             work.begin = 0;
             work.end = Smaller(work.position + work.lanes,
@@ -605,7 +606,6 @@ struct VectorCore {
             DataCopyPad(results.out[(row * HEADS + work.head) * VALUES], rounded, copy);
             Handoff<HardEvent::MTE3_V>();
         }
-        Handoff<HardEvent::MTE3_MTE2>();
     }
 };
 
@@ -616,7 +616,8 @@ __aicore__ inline void RunCube(const Inputs& inputs, GM_ADDR workspace) {
     CubeCore cube;
     cube.Open();
     uint32_t turn = 0;
-    for (uint32_t item = group; item < inputs.Items(); item += GROUPS) {
+    const uint32_t items = inputs.Items();
+    for (uint32_t item = group; item < items; item += GROUPS) {
         const Work work = inputs.Find(item);
         const uint32_t steps = Pieces(work.end - work.begin, KEY_TILE);
         const uint32_t lanes = Pad16(work.lanes);
@@ -664,7 +665,8 @@ __aicore__ inline void RunVector(const Inputs& inputs, const Results& results, G
     exchange.Open(workspace, group);
     VectorCore core;
     uint32_t turn = 0;
-    for (uint32_t item = group; item < inputs.Items(); item += GROUPS) {
+    const uint32_t items = inputs.Items();
+    for (uint32_t item = group; item < items; item += GROUPS) {
         const Work work = inputs.Find(item);
         const uint32_t steps = Pieces(work.end - work.begin, KEY_TILE);
         core.Start(Pad16(work.lanes));

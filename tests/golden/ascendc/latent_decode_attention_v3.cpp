@@ -581,7 +581,8 @@ __aicore__ inline void RunCube(const Inputs& inputs, GM_ADDR workspace) {
     CubeCore cube;
     cube.Open();
     uint32_t turn = 0;
-    for (uint32_t item = group; item < inputs.Items(); item += GROUPS) {
+    const uint32_t items = inputs.Items();
+    for (uint32_t item = group; item < items; item += GROUPS) {
         const Work work = inputs.Find(item);
         const uint32_t steps = Pieces(work.end - work.begin, KEY_TILE);
         const uint32_t lanes = Pad16(work.lanes);
@@ -629,7 +630,8 @@ __aicore__ inline void RunVector(const Inputs& inputs, const Results& results, G
     exchange.Open(workspace, group);
     VectorCore core;
     uint32_t turn = 0;
-    for (uint32_t item = group; item < inputs.Items(); item += GROUPS) {
+    const uint32_t items = inputs.Items();
+    for (uint32_t item = group; item < items; item += GROUPS) {
         const Work work = inputs.Find(item);
         const uint32_t steps = Pieces(work.end - work.begin, KEY_TILE);
         core.Start(Pad16(work.lanes));
