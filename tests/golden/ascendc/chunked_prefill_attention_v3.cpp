@@ -563,7 +563,9 @@ struct VectorCore {
         const int32_t ahead = static_cast<int32_t>(work.position + firstLane) -
                               static_cast<int32_t>(work.begin + step * KEY_TILE);
         if (step == 0) {  // distance[key, lane] = lane - key, for this number of lanes
-            CreateVecIndex(distance, 0.0f, lanes);
+            for (uint32_t lane = 0; lane < lanes; ++lane) {  // no CreateVecIndex in static style
+                distance.SetValue(lane, static_cast<float>(lane));
+            }
             for (uint32_t rows = 1; rows < KEY_TILE; rows *= 2) {
                 Adds(distance[rows * lanes], distance, -static_cast<float>(rows), rows * lanes);
             }
