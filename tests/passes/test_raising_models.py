@@ -8,10 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ascendfx.ir.graph import Graph
+from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
+from ascendfx.ir.ops import Call
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.pipeline import RAISE, run_pipeline
+from ascendfx.passes.rebuild import rebuild
 from tests.passes.test_raising_near_misses import check, runs
 from tests.strategies.mutants import some_mutants
 from tests.strategies.program_tensors import random_tensors
@@ -73,8 +75,32 @@ def test_every_layer_consists_of_operations_of_the_field(name: str) -> None:
     assert tuple(map(operations, raised(name).graphs[1:])) == _EXPECTED[name]
 
 
+def with_one_layer(program: Program, callee: str) -> Program:
+    """Return the model with a single call of ``callee`` left: bounds grow with every layer."""
+    seen: list[str] = []
+
+    def emit(
+        _b: GraphBuilder, _position: int, node: Node, operands: tuple[Value, ...]
+    ) -> tuple[Value, ...] | None:
+        if not isinstance(node.op, Call):
+            return None
+        seen.append(node.op.callee)
+        return None if node.op.callee == callee and seen.count(callee) == 1 else operands[:1]
+
+    graphs = (rebuild(program.main, emit), *program.graphs[1:])
+    return Program(graphs, program.recipes).pruned()
+
+
 @every_model
-def test_the_result_is_the_same_up_to_rounding(name: str) -> None:
+def test_each_layer_computes_the_same_up_to_rounding(name: str) -> None:
+    for layer in captured(name).graphs[1:]:
+        before, after = (with_one_layer(each(name), layer.name) for each in (captured, raised))
+        tensors = random_tensors(before, seed=0, ids=96, calm=True)
+        assert_equal_up_to_rounding(before, after, tensors, telling=True)
+
+
+@every_model
+def test_the_whole_model_computes_the_same_up_to_rounding(name: str) -> None:
     tensors = random_tensors(captured(name), seed=0, ids=96)
     assert_equal_up_to_rounding(captured(name), raised(name), tensors)
 

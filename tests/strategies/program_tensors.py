@@ -12,15 +12,29 @@ _SIZES = {"batch": 2, "tokens": 5, "rows": 6, "requests": 2, "context": 7}
 
 
 def random_tensors(
-    program: Program, *, seed: int, sizes: dict[str, int] | None = None, ids: int = 3
+    program: Program,
+    *,
+    seed: int,
+    sizes: dict[str, int] | None = None,
+    ids: int = 3,
+    calm: bool = False,
 ) -> dict[str, Array]:
-    """Return normal numbers for floats, scaled by the last axis, and ids below ``ids``."""
+    """Return normal numbers for floats, scaled by the last axis, and ids below ``ids``.
+
+    With ``calm`` the matrices of the checkpoint are so small that the residual stream dominates:
+    errors then do not grow from layer to layer.
+    """
     random = np.random.default_rng(seed)
     kinds = program.main.input_types | checkpoint_types(program)
-    return {
+    tensors = {
         name: _tensor(random, kind, {**_SIZES, **(sizes or {})}, ids)
         for name, kind in kinds.items()
     }
+    if calm:
+        for name, kind in checkpoint_types(program).items():
+            if kind.rank > 1 and name != next(iter(checkpoint_types(program))):
+                tensors[name] = tensors[name] / 8
+    return tensors
 
 
 def checkpoint_types(program: Program) -> dict[str, TensorType]:
