@@ -109,7 +109,7 @@ def _scores(
     return body.emit("Mul", total, body.constant(scale, wide_format(dtype)))
 
 
-def _weighted(  # noqa: PLR0913, PLR0917  # scores, their shape and format, and what they weigh
+def _weighted(
     body: Body, scores: str, first: _Heads, visible: str | None, v: _Heads, dtype: DType
 ) -> str:
     """Return ``softmax(scores) v`` as ``[b, t, h, dv]``; ``first`` is the first query part."""
@@ -123,7 +123,7 @@ def _weighted(  # noqa: PLR0913, PLR0917  # scores, their shape and format, and 
     return body.emit("Transpose", y, perm=(0, 2, 1, 3))
 
 
-def _per_group(  # noqa: PLR0913, PLR0917  # two matrices, their shapes and the result's columns
+def _per_group(
     body: Body, left: str, shape: tuple[Dim, ...], right: str, source: _Heads, columns: Dim
 ) -> str:
     """Return ``left @ right`` where several heads of ``left`` share one of ``right``."""

@@ -60,12 +60,12 @@ class Body:
         self._made: dict[tuple[object, ...], str] = {}
         self._exact: dict[str, float] = {}
 
-    def emit(self, op_type: str, *inputs: str, **attributes: object) -> str:
+    def emit(self, op_type: str, *inputs: str, **attributes: Any) -> str:
         """Append a node with one output and return that."""
         return self.emit_multi(op_type, inputs, 1, **attributes)[0]
 
     def emit_multi(
-        self, op_type: str, inputs: Sequence[str], count: int, **attributes: object
+        self, op_type: str, inputs: Sequence[str], count: int, **attributes: Any
     ) -> tuple[str, ...]:
         """Append a node with ``count`` outputs and return them."""
         stem = f"{self.label}.{op_type}" if self.label else op_type
@@ -182,7 +182,7 @@ class Body:
                 return self.require(NamedSize(size.name))
             case sympy.Integer():
                 return self.ints(int(size))
-            case sympy.Add() | sympy.Mul() if all(not arg.is_Rational or arg.is_Integer for arg in size.args):  # type: ignore[union-attr]  # noqa: E501
+            case sympy.Add() | sympy.Mul() if all(map(_is_whole, size.args)):
                 kind = "Add" if isinstance(size, sympy.Add) else "Mul"
                 first, *others = (self._term(arg) for arg in size.args)
                 for other in others:
@@ -200,3 +200,7 @@ class Body:
 
     def _term(self, term: Any) -> str:  # SymPy arguments have no common static type
         return self.size(int(term) if term.is_Integer else term)
+
+
+def _is_whole(term: Any) -> bool:  # SymPy arguments have no common static type
+    return not term.is_Rational or term.is_Integer

@@ -85,8 +85,6 @@ def combine_experts(
     wide = wide_format(y.dtype)
     moved = body.cast(body.emit("Gather", y.name, place.name, axis=0), y.dtype, wide)
     pairs = reshaped(body, moved, (*weights.shape, y.shape[1]))
-    factors = body.emit(
-        "Unsqueeze", body.cast(weights.name, weights.dtype, wide), body.ints(-1)
-    )
+    factors = body.emit("Unsqueeze", body.cast(weights.name, weights.dtype, wide), body.ints(-1))
     total = body.emit("ReduceSum", body.emit("Mul", pairs, factors), body.ints(1), keepdims=0)
     return (body.narrow(total, results[0]),)

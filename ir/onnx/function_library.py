@@ -114,9 +114,7 @@ class FunctionLibrary:
             return Made(call.callee, need.name, call, need.type)
         return Key(call.key_of(need.name), need.type)
 
-    def _operation(
-        self, body: Body, node: Node, arguments: Sequence[Tensor]
-    ) -> tuple[str, ...]:
+    def _operation(self, body: Body, node: Node, arguments: Sequence[Tensor]) -> tuple[str, ...]:
         translation = TRANSLATIONS[type(node.op)]
         if not translation.function:
             return translation.translate(body, node.op, arguments, node.types)
@@ -141,7 +139,7 @@ class FunctionLibrary:
         remark = f"{op} of {', '.join(map(str, kinds))}"
         return self._define((op, *kinds), OPS_DOMAIN, op.mnemonic, remark, formals, write)
 
-    def _define(  # noqa: PLR0913, PLR0917  # who it is, what it takes and what it does
+    def _define(
         self,
         key: object,
         domain: str,

@@ -76,9 +76,7 @@ def slice_(
     return (part(body, operands[0].name, op.axis, op.start, op.stop, step=op.step),)
 
 
-def part(  # noqa: PLR0913, PLR0917  # body, value, and the slice as Python spells it
-    body: Body, name: str, axis: int, start: Dim, stop: Dim, *, step: int = 1
-) -> str:
+def part(body: Body, name: str, axis: int, start: Dim, stop: Dim, *, step: int = 1) -> str:
     """Return ``name[..., start:stop:step, ...]`` on one axis."""
     bounds = body.size(start), body.size(stop)
     return body.emit("Slice", name, *bounds, body.ints(axis), body.ints(step))

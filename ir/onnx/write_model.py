@@ -113,7 +113,8 @@ def _evaluated(
     program: Program, graph: str, formal: str, call: Call | None, weights: Mapping[str, Array]
 ) -> Array:
     recipe = expand_recipe(program, graph, formal)
-    assert recipe is not None, "only parameters with a recipe are made"
+    if recipe is None:
+        raise AssertionError("only parameters with a recipe are made")
     keys = {name: call.key_of(name) if call else name for name in param_names(recipe)}
     return interpret(recipe, {name: _weight(weights, key) for name, key in keys.items()})[0]
 

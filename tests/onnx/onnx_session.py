@@ -44,9 +44,7 @@ def run_model(model: onnx.ModelProto, tensors: Mapping[str, Array]) -> list[NDAr
         binding.bind_output(output.name)
     session.run_with_iobinding(binding)
     kinds = [output.type.tensor_type.elem_type for output in model.graph.output]
-    return [
-        _array(value, kind) for value, kind in zip(binding.get_outputs(), kinds, strict=True)
-    ]
+    return [_array(value, kind) for value, kind in zip(binding.get_outputs(), kinds, strict=True)]
 
 
 def _value(array: Array, kind: int) -> tuple[onnxruntime.OrtValue, NDArray[Any]]:

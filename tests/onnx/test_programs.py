@@ -15,7 +15,7 @@ from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.pipeline import RAISE, run_pipeline
 from ascendfx.passes.share_common import ShareCommon
-from tests.onnx.assert_agrees import assert_agrees_in_float64
+from tests.onnx.assert_agrees import assert_program_agrees
 from tests.passes.serving_steps import checkpoint_of
 from tests.strategies.program_tensors import random_tensors
 
@@ -63,7 +63,9 @@ def step_tensors(name: str, program: Program, seed: int) -> tuple[dict[str, Arra
         "block_table": table,
         "logit_rows": np.array([2, 3]),
     }
-    known = [table[r, t // BLOCK] * BLOCK + t % BLOCK for r, n in ((0, 5), (1, 2)) for t in range(n)]
+    known = [
+        table[r, t // BLOCK] * BLOCK + t % BLOCK for r, n in ((0, 5), (1, 2)) for t in range(n)
+    ]
     for cache_name, kind in program.main.input_types.items():
         if cache_name.startswith("cache."):
             shape = [bind_size(d, {"blocks": 6}) for d in kind.shape]
@@ -76,22 +78,23 @@ def step_tensors(name: str, program: Program, seed: int) -> tuple[dict[str, Arra
 @pytest.mark.parametrize("name", CAPTURED)
 def test_a_captured_program_agrees(name: str) -> None:
     program = load(f"captured/{name}")
-    assert_agrees_in_float64(program, random_tensors(program, seed=0, ids=96))
+    assert_program_agrees(program, random_tensors(program, seed=0, ids=96))
 
 
 @pytest.mark.parametrize("name", CAPTURED)
 def test_a_raised_program_agrees(name: str) -> None:
     program = load(f"captured/{name}")
     raised, _ = run_pipeline(program, RAISE)
-    assert_agrees_in_float64(raised, random_tensors(program, seed=1, ids=96))
+    assert_program_agrees(raised, random_tensors(program, seed=1, ids=96))
 
 
 @pytest.mark.parametrize("name", RAISED)
 @pytest.mark.parametrize("tokens", [1, 6])
 def test_a_program_of_raised_operations_agrees(name: str, tokens: int) -> None:
     program = load(name)
-    tensors = random_tensors(program, seed=2, sizes={"tokens": tokens}, ids=11)
-    assert_agrees_in_float64(program, tensors)
+    assert_program_agrees(
+        program, random_tensors(program, seed=2, ids=11, sizes={"tokens": tokens})
+    )
 
 
 @pytest.mark.parametrize("name", RAISED)
@@ -99,4 +102,4 @@ def test_a_program_of_raised_operations_agrees(name: str, tokens: int) -> None:
 def test_a_serving_step_agrees(name: str, form: object) -> None:
     program = form(name)  # type: ignore[operator]
     tensors, sizes = step_tensors(name, program, seed=3)
-    assert_agrees_in_float64(program, tensors, sizes)
+    assert_program_agrees(program, tensors, sizes)
