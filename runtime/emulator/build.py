@@ -17,7 +17,12 @@ from ascendfx.runtime.emulator.kernel_cache import (
 )
 from ascendfx.runtime.emulator.launch import BuiltKernel
 from ascendfx.runtime.emulator.library import HEADER, EmulatorLibrary, build_library
-from ascendfx.runtime.emulator.toolchain import KERNEL_FLAGS, cache_not_writable, run_compiler
+from ascendfx.runtime.emulator.toolchain import (
+    KERNEL_FLAGS,
+    KERNEL_LINK_FLAGS,
+    cache_not_writable,
+    run_compiler,
+)
 
 Progress = Callable[[str, int, int], None]
 """Called with a kernel's name, how many are ready, and how many there are."""
@@ -80,23 +85,20 @@ def _entry_text(kernel: Kernel) -> str:
 
 
 def _build_kernel(kernel: Kernel, library: EmulatorLibrary) -> Path:
-    key = content_key(library.key, kernel.name, str(len(kernel.arguments)), kernel.source)
+    key = content_key(
+        library.key, *KERNEL_LINK_FLAGS, kernel.name, _entry_text(kernel), kernel.source
+    )
     entry = library.headers / f"{kernel.name[:80]}-{key}.so"
     if is_intact(entry):
         return entry
     with scratch_directory(library.headers) as scratch:
         try:
             (scratch / f"{kernel.name}.cpp").write_text(kernel.source, encoding="utf-8")
-            (scratch / "entry.cpp").write_text(_entry_text(kernel), encoding="utf-8")
+            (scratch / f"{_ENTRY}.cpp").write_text(_entry_text(kernel), encoding="utf-8")
         except OSError as error:
             raise cache_not_writable(scratch, error.strerror or str(error)) from error
-        command = [*KERNEL_FLAGS, *library.flags, f"-I{library.headers.resolve()}", "-shared"]
-        command += ["-Wl,--no-undefined", "-o", "kernel.so", "entry.cpp"]
-        run_compiler(
-            library.compiler,
-            [*command, str(library.path.resolve())],
-            scratch,
-            f"kernel `{kernel.name}`",
-        )
+        command = [*KERNEL_FLAGS, *library.flags, f"-I{library.headers.resolve()}", f"{_ENTRY}.cpp"]
+        command += [*KERNEL_LINK_FLAGS, "-o", "kernel.so", str(library.path.resolve())]
+        run_compiler(library.compiler, command, scratch, f"kernel `{kernel.name}`")
         publish(scratch / "kernel.so", entry)
     return entry

@@ -18,6 +18,11 @@ COMMON_FLAGS = (
     "-pipe",
 )
 KERNEL_FLAGS = (*COMMON_FLAGS, "-O2", "-w")
+KERNEL_LINK_FLAGS = (
+    "-shared",
+    "-Wl,--no-undefined",
+    "-Wl,-Bsymbolic",  # a kernel may be called `poll`; the C library has a function of that name
+)
 RUNTIME_FLAGS = (*COMMON_FLAGS, "-O3", "-fno-math-errno", "-fno-trapping-math")
 _NO_SPACE = "No space left on device"
 _SHOWN_LINES = 12

@@ -126,7 +126,6 @@ void Book(Core& core, pipe_t pipe, const Cost& cost) {
     ++totals.instructions;
     totals.bytes += cost.bytes;
     totals.elements += cost.elements;
-    ++launch->progress;
 }
 
 void CheckPipe(const Access& access) {
@@ -185,6 +184,7 @@ void IssueLists(const char* name, pipe_t pipe, Site site, RangeList reads, Range
     for (uint32_t i = 0; i < writes.count; ++i) {
         if (Touches(writes.first[i])) Record(access, writes.first[i], true);
     }
+    launch->progress += writes.count;
     Book(core, pipe, cost);
 }
 

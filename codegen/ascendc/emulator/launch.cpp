@@ -16,6 +16,8 @@ Core* current = nullptr;
 
 namespace {
 
+constexpr uint32_t kMostVainPolls = 10'000;
+
 Launch run;  // kept between launches, so that its vectors are not allocated again
 std::mutex oneLaunch;
 uint32_t firstNew;                // fibers from here on have not started
@@ -102,7 +104,7 @@ void Resume(uint32_t index) {
     Fault(current->site, PIPE_S, "deadlock", 0, "%s", text.c_str());
 }
 
-// The next fiber: a runnable one, else a new one, else one that polls and may see news.
+// The next fiber: a runnable one, else a new one, else one that polls. Polling in vain has an end.
 int64_t Choose(uint32_t after) {
     int64_t polling = -1;
     const size_t count = started.size();
@@ -112,15 +114,14 @@ int64_t Choose(uint32_t after) {
         const uint32_t index = started[(start + i) % count];
         Fiber& fiber = run.fibers[index];
         if (fiber.state == FiberState::RUNNABLE) return index;
-        const bool news = fiber.progressAtPoll != run.progress;
-        if (polling < 0 && fiber.state == FiberState::POLLING && news) polling = index;
+        const bool hopes = fiber.progressAtPoll != run.progress || fiber.vainPolls < kMostVainPolls;
+        if (polling < 0 && fiber.state == FiberState::POLLING && hopes) polling = index;
     }
-    if (polling >= 0) return polling;
     if (firstNew < run.fibers.size()) {
         Start(firstNew);
         return firstNew++;
     }
-    return -1;
+    return polling;
 }
 
 void CheckLeftOverFlags() {
@@ -228,6 +229,7 @@ void Report(LaunchResult* result) {
 void Yield(FiberState state) {
     Fiber& fiber = run.fibers[run.running];
     fiber.state = state;
+    fiber.vainPolls = fiber.progressAtPoll == run.progress ? fiber.vainPolls + 1 : 0;
     fiber.progressAtPoll = run.progress;
     SwitchStack(&fiber.stackPointer, machine.schedulerStack);
     fiber.state = FiberState::RUNNABLE;

@@ -173,6 +173,7 @@ struct Fiber {
     Site waitingSite{};
     std::unique_ptr<CrossFlags> cross;  // on first use
     uint64_t progressAtPoll = 0;
+    uint32_t vainPolls = 0;  // in a row, without any write of any core in between
 };
 
 struct FaultRecord {
@@ -199,7 +200,7 @@ struct Launch {
     uint32_t running;                 // index of the running fiber
     FaultRecord fault;
     Totals totals[kPipes];
-    uint64_t progress = 0;            // instructions so far; detects polling without end
+    uint64_t progress = 0;            // writes so far; detects polling without end
 };
 
 struct Machine {
