@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from ascendfx.bundled_model import bundled_model
+from ascendfx.find_bundled_model import bundled_model
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.compile_model import compile_model
