@@ -175,17 +175,3 @@ def test_an_operation_without_kernel_is_refused_with_its_line():
         "   | %4 = sin %0 : f32[rows, 64]\n"
         "   |"
     )
-
-
-def test_a_cache_that_is_read_after_it_was_overwritten_is_refused():
-    body = """
-      %0 = input "cache" : f32[blocks, 128, 8]
-      %1 = input "slots" : i32[rows]
-      %2 = input "x" : f32[rows, 8]
-      %3 = input "table" : i32[requests, table_blocks]
-      %4 = cache_write %0, %1, %2 : f32[blocks, 128, 8]
-      %5 = cache_read %0, %3 {context=<context>} : f32[requests, context, 8]
-      return %4, %5
-    """
-    with pytest.raises(GraphError, match="its old contents are used, too"):
-        lower(body)

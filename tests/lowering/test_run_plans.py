@@ -94,3 +94,9 @@ def test_more_experts_heads_and_layers_than_one_tile_hold():
     case = Case(shape, "decode", rows=5, requests=5, blocks=16)
     random = np.random.default_rng(2)
     case.check(*decode_step(random, 4, CONTEXT, 16, shape.vocabulary))
+
+
+def test_a_step_of_a_single_row_runs():
+    case = Case(Shape(), "decode", rows=1, requests=1)
+    random = np.random.default_rng(5)
+    case.check(*decode_step(random, 1, CONTEXT, BLOCKS, case.shape.vocabulary))

@@ -17,7 +17,7 @@ from ascendfx.codegen.ascendc.lowering.view import (
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, Node, Value
-from ascendfx.ir.ops import CacheRead, CacheWrite, Constant, Input
+from ascendfx.ir.ops import CacheRead, Constant, Input
 from ascendfx.ir.size import Dim, product
 from ascendfx.ir.text.printer import print_node
 
@@ -121,23 +121,6 @@ def scalar_value(graph: Graph, value: Value) -> float | int | bool | None:
     """Return the number a value is everywhere, or None."""
     op = graph.op_of(value)
     return op.value if isinstance(op, Constant) else None
-
-
-def check_caches(graph: Graph) -> None:
-    """Check that no cache is read in its old state after it was written in place.
-
-    Raises:
-        GraphError: A cache has another reader beside the write that replaces it.
-    """
-    for position, node in enumerate(graph.nodes):
-        if isinstance(node.op, CacheWrite) and graph.use_count(node.operands[0]) != 1:
-            raise GraphError(
-                code="cache-read-after-write",
-                reason="a cache is written in place, but its old contents are used, too",
-                location=node.location,
-                excerpt=print_node(graph, position),
-                hint="read the result of cache_write",
-            )
 
 
 def rows_and_columns(context: GraphContext, view: View, columns: int) -> View | None:

@@ -81,6 +81,7 @@ class _State:
     buffers: dict[str, Buffer]
     launches: list[Launch] = field(default_factory=list[Launch])
     weights: dict[str, WeightSpec] = field(default_factory=dict[str, WeightSpec])
+    prefixes: dict[str, int] = field(default_factory=dict[str, int])
     recipes: dict[tuple[str, Value], Graph] = field(default_factory=dict[tuple[str, Value], Graph])
 
 
@@ -113,7 +114,7 @@ def _run(state: _State, frame: _Frame) -> tuple[Argument, ...]:
 def _call(state: _State, frame: _Frame, step: CallStep) -> None:
     graph = state.lowered.program.by_name[step.call.callee]
     arguments = [_argument(state, frame, operand) for operand in step.operands]
-    prefix = _call_prefix(step.call, step.position)
+    prefix = _unused(state, _call_prefix(step.call, step.position))
     keys = {
         formal: key if frame.keys is None else frame.keys[key] for formal, key in step.call.keys
     }
@@ -121,6 +122,12 @@ def _call(state: _State, frame: _Frame, step: CallStep) -> None:
     results = _run(state, _Frame(graph, prefix, keys, bound))
     for i, result in enumerate(results):
         frame.bound[Value(step.position, i)] = result
+
+
+def _unused(state: _State, prefix: str) -> str:
+    """Return ``prefix``, numbered if another call has taken it."""
+    count = state.prefixes[prefix] = state.prefixes.get(prefix, 0) + 1
+    return prefix if count == 1 else f"{prefix}{count}."
 
 
 def _call_prefix(call: Call, position: int) -> str:

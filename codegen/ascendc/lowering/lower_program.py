@@ -12,6 +12,7 @@ from ascendfx.codegen.ascendc.launch_plan import (
     LaunchPlan,
     Place,
 )
+from ascendfx.codegen.ascendc.lowering.check_caches import check_caches
 from ascendfx.codegen.ascendc.lowering.graph_context import find_constants
 from ascendfx.codegen.ascendc.lowering.instantiate import (
     SIZES,
@@ -77,6 +78,7 @@ def lower_program(
         "table_blocks": sizes.table_blocks,
     }
     prepared = _prepare(program, context)
+    check_caches(prepared)
     selected = {
         graph.name: select_kernels(graph, capacity, sizes.pairs_per_row, target)
         for graph in prepared.graphs

@@ -1,4 +1,4 @@
-"""Give every distinct kernel one name: equal texts are one kernel."""
+"""Give every distinct kernel one name: equal texts and launch contracts are one kernel."""
 
 from collections.abc import Sequence
 
@@ -19,15 +19,15 @@ def name_kernels(steps: Sequence[KernelStep], plan: str) -> tuple[Kernel, ...]:
         steps: In launch order.
         plan: Name of the plan.
     """
-    named: dict[str, Kernel] = {}
+    named: dict[Kernel, Kernel] = {}
     taken: dict[str, int] = {}
     kernels: list[Kernel] = []
     for step in steps:
-        text = step.emit(step.plan, _UNNAMED).source
-        if text not in named:
+        unnamed = step.emit(step.plan, _UNNAMED)
+        if unnamed not in named:
             base = f"{plan}_{step.name}"
             taken[base] = taken.get(base, 0) + 1
             name = base if taken[base] == 1 else f"{base}_{taken[base]}"
-            named[text] = step.emit(step.plan, name)
-        kernels.append(named[text])
+            named[unnamed] = step.emit(step.plan, name)
+        kernels.append(named[unnamed])
     return tuple(kernels)

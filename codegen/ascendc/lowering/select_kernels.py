@@ -8,7 +8,6 @@ from ascendfx.codegen.ascendc.lowering.absorb_additions import AddedRows, absorb
 from ascendfx.codegen.ascendc.lowering.assign_layouts import assign_layouts
 from ascendfx.codegen.ascendc.lowering.graph_context import (
     GraphContext,
-    check_caches,
     find_constants,
 )
 from ascendfx.codegen.ascendc.lowering.group_vector_chains import (
@@ -76,7 +75,6 @@ def select_kernels(
     Raises:
         GraphError: An operation, or its layout, has no kernel.
     """
-    check_caches(graph)
     constants = find_constants(graph)
     context = GraphContext(
         graph=graph,
