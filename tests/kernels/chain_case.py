@@ -1,16 +1,18 @@
 """Run a graph as a vector chain and compare it with float64."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from ascendfx.codegen.ascendc.kernel import DeviceSize
 from ascendfx.codegen.ascendc.kernels.vector_chain import emit_vector_chain, plan_vector_chain
 from ascendfx.codegen.ascendc.kernels.vector_kernel import RowView, local_bytes
+from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.graph import Graph, Value
 from ascendfx.ir.tensor_type import TensorType
 from tests.kernels.rounding_bound import bound_graph
-from tests.kernels.vector_case import TARGET, UNIT_ROUNDOFF, Array, launch
+from tests.kernels.vector_case import FEW_CORES, TARGET, UNIT_ROUNDOFF, Array, launch
 
 
 def check_chain(
@@ -18,16 +20,19 @@ def check_chain(
     rows: tuple[int, ...],
     *,
     views: Mapping[int, RowView] | None = None,
+    target: Target | None = None,
     positive: bool = False,
 ) -> None:
     """Assert that the kernel of ``graph`` is within the bound for each number of rows.
 
-    The graph's row axis is its capacity, a number.
+    The graph's row axis is its capacity, a number. Without a target the plan is for two cores that
+    hold few rows at a time, so that they work in several steps with a rest.
     """
     views = views or {}
     capacity = int(graph.type_of(graph.inputs[0]).shape[0])  # pyright: ignore[reportArgumentType]
-    plan = plan_vector_chain(graph, rows=DeviceSize(0, capacity), target=TARGET, views=views)
-    assert local_bytes(plan.buffers) <= TARGET.unified_buffer
+    target = target or _few_rows(graph, views)
+    plan = plan_vector_chain(graph, rows=DeviceSize(0, capacity), target=target, views=views)
+    assert local_bytes(plan.buffers) <= target.unified_buffer
     kernel = emit_vector_chain(plan, "vector_chain")
     random = np.random.default_rng(0)
     tensors: dict[str, Array] = {}
@@ -48,6 +53,12 @@ def check_chain(
             assert np.isnan(found[count:]).all()
             worst = np.max(error[:count] - stored.error[:count], initial=0.0)
             assert (error <= stored.error)[:count].all(), f"output {i} is off by {worst:g} more"
+
+
+def _few_rows(graph: Graph, views: Mapping[int, RowView]) -> Target:
+    one = plan_vector_chain(graph, rows=DeviceSize(0, 1), target=TARGET, views=views)
+    size = min(4 * local_bytes(one.buffers), TARGET.unified_buffer)
+    return replace(FEW_CORES, unified_buffer=size)
 
 
 def _operand(

@@ -9,14 +9,15 @@ from ascendfx.codegen.ascendc.kernel import DeviceSize
 from ascendfx.codegen.ascendc.kernels.argmax import emit_argmax, plan_argmax
 from ascendfx.codegen.ascendc.kernels.reduction_work import reduce_max_work_elements
 from ascendfx.codegen.ascendc.kernels.vector_kernel import local_bytes
+from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.tensor_type import DType
 from tests.golden_file import Golden
-from tests.kernels.vector_case import TARGET, Array, launch
+from tests.kernels.vector_case import FEW_CORES, TARGET, Array, launch
 
 
-def _check(logits: Array, dtype: DType, rows: int) -> None:
+def _check(logits: Array, dtype: DType, rows: int, target: Target = TARGET) -> None:
     capacity, columns = logits.shape
-    plan = plan_argmax(rows=DeviceSize(0, capacity), columns=columns, dtype=dtype, target=TARGET)
+    plan = plan_argmax(rows=DeviceSize(0, capacity), columns=columns, dtype=dtype, target=target)
     stored = logits.astype(dtype.numpy)
     tokens = launch(emit_argmax(plan, "argmax"), {"logits": stored}, rows)["tokens"]
     expected = np.argmax(stored.astype(np.float64), axis=1)
@@ -31,6 +32,7 @@ def test_ties_go_to_the_lowest_index(columns: int, dtype: DType) -> None:
     logits = random.integers(-3, 3, (60, columns)).astype(np.float64)
     for rows in (0, 1, 49, 60):
         _check(logits, dtype, rows)
+    _check(logits, dtype, 31, FEW_CORES)
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])

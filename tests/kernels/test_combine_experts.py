@@ -17,21 +17,28 @@ from ascendfx.codegen.ascendc.kernels.combine_experts import (
     plan_combine_experts,
 )
 from ascendfx.codegen.ascendc.kernels.vector_kernel import local_bytes
+from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 from tests.golden_file import Golden
-from tests.kernels.vector_case import TARGET, UNIT_ROUNDOFF, launch, random_array
+from tests.kernels.vector_case import FEW_CORES, TARGET, UNIT_ROUNDOFF, launch, random_array
 
 
 def _plan(
-    columns: int, dtype: DType, top_k: int, *, capacity: int = 60, added: int = 0
+    columns: int,
+    dtype: DType,
+    top_k: int,
+    *,
+    capacity: int = 60,
+    added: int = 0,
+    target: Target = TARGET,
 ) -> CombineExpertsPlan:
     return plan_combine_experts(
         rows=DeviceSize(0, capacity),
         columns=columns,
         top_k=top_k,
         dtype=dtype,
-        target=TARGET,
+        target=target,
         shared=added > 0,
         residual=added > 1,
     )
@@ -72,6 +79,13 @@ def test_sums_for_every_remainder_of_a_block(columns: int, dtype: DType) -> None
 @pytest.mark.parametrize("added", [0, 1, 2])
 def test_sums_with_shared_and_residual_rows(top_k: int, added: int, dtype: DType) -> None:
     _check(_plan(72, dtype, top_k, added=added), 60)
+
+
+@pytest.mark.parametrize("columns", [40, 2_060, 5_000])
+def test_a_core_with_many_rows_keeps_their_places(columns: int) -> None:
+    plan = _plan(columns, DType.BF16, top_k=3, added=1, target=FEW_CORES)
+    for rows in (1, 31, 60):
+        _check(plan, rows)
 
 
 @settings(max_examples=50)

@@ -58,6 +58,12 @@ def test_a_prefill_chunk_of_4096_pairs() -> None:
         _check(_plan(512, 8, 256), ids, rows)
 
 
+@pytest.mark.parametrize("rows", [64, 65, 72, 73, 80, 192, 193, 200])
+def test_lists_that_have_no_neighbours_to_merge_with(rows: int) -> None:
+    ids = np.random.default_rng(rows).integers(0, 33, (300, 8)).astype(np.int32)
+    _check(_plan(300, 8, 33), ids, rows)
+
+
 @settings(max_examples=50)
 @given(capacity=st.integers(1, 512), top_k=st.integers(1, 8), experts=st.integers(1, 256))
 def test_every_plan_fits_local_memory(capacity: int, top_k: int, experts: int) -> None:

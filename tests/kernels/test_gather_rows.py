@@ -8,22 +8,30 @@ from hypothesis import strategies as st
 from ascendfx.codegen.ascendc.kernel import DeviceSize, Kernel
 from ascendfx.codegen.ascendc.kernels.gather_rows import emit_gather_rows, plan_gather_rows
 from ascendfx.codegen.ascendc.kernels.vector_kernel import local_bytes
+from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 from ascendfx.runtime.emulator import EmulatorError
 from tests.golden_file import Golden
-from tests.kernels.vector_case import TARGET, launch, random_array
+from tests.kernels.vector_case import FEW_CORES, TARGET, launch, random_array
 
 _TABLE_ROWS = 37
 
 
-def _kernel(columns: int, dtype: DType, *, capacity: int = 100, id_offset: int = 0) -> Kernel:
+def _kernel(
+    columns: int,
+    dtype: DType,
+    *,
+    capacity: int = 100,
+    id_offset: int = 0,
+    target: Target = TARGET,
+) -> Kernel:
     plan = plan_gather_rows(
         rows=DeviceSize(0, capacity),
         columns=columns,
         table_rows=_TABLE_ROWS,
         dtype=dtype,
-        target=TARGET,
+        target=target,
         id_offset=id_offset,
     )
     return emit_gather_rows(plan, "gather_rows")
@@ -39,6 +47,17 @@ def test_rows_are_copied_for_every_remainder_of_a_block(columns: int, dtype: DTy
         y = launch(kernel, {"table": table, "ids": ids}, rows)["y"].reshape(100, columns)
         np.testing.assert_array_equal(y[:rows], table[ids[:rows]])
         assert np.isnan(y[rows:].astype(np.float32)).all()
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
+def test_a_core_moves_its_rows_in_steps(dtype: DType) -> None:
+    columns = 4_097
+    kernel = _kernel(columns, dtype, target=FEW_CORES)
+    table = random_array((_TABLE_ROWS, columns), dtype, seed=columns)
+    ids = np.random.default_rng(1).integers(0, _TABLE_ROWS, 100).astype(np.int32)
+    for rows in (1, 27, 100):
+        y = launch(kernel, {"table": table, "ids": ids}, rows)["y"].reshape(100, columns)
+        np.testing.assert_array_equal(y[:rows], table[ids[:rows]])
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])

@@ -24,10 +24,11 @@ from ascendfx.codegen.ascendc.kernels.route_topk import (
 )
 from ascendfx.codegen.ascendc.kernels.route_topk_text import emit_route_topk
 from ascendfx.codegen.ascendc.kernels.vector_kernel import local_bytes
+from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.ops import RouteTopk
 from tests.golden_file import Golden
-from tests.kernels.vector_case import TARGET, Array, Floats, launch
+from tests.kernels.vector_case import FEW_CORES, TARGET, Array, Floats, launch
 
 _U = 2.0**-24
 
@@ -49,6 +50,10 @@ WIDE_GROUPS = Routing(256, 16, Scoring.SIGMOID, bias=True, groups=2, topk_groups
 NEGATIVE_BIAS = Routing(
     40, 9, Scoring.SIGMOID, bias=True, groups=4, topk_groups=1, masked_value=0.0, scale=0.5
 )
+FIVE_LISTS = Routing(160, 7, Scoring.SIGMOID, bias=True, normalize=True)
+NINE_LISTS = Routing(
+    72, 6, Scoring.SIGMOID, bias=True, groups=9, topk_groups=4, group_score=GroupScore.MAX
+)
 ODD = Routing(33, 3, Scoring.SOFTMAX, bias=True, normalize=True)
 ALL = {
     "v3": V3,
@@ -59,11 +64,13 @@ ALL = {
     "wide_groups": WIDE_GROUPS,
     "negative_bias": NEGATIVE_BIAS,
     "odd": ODD,
+    "five_lists": FIVE_LISTS,
+    "nine_lists": NINE_LISTS,
 }
 
 
-def _plan(routing: Routing, capacity: int) -> RouteTopkPlan:
-    return plan_route_topk(rows=DeviceSize(0, capacity), routing=routing, target=TARGET)
+def _plan(routing: Routing, capacity: int, target: Target = TARGET) -> RouteTopkPlan:
+    return plan_route_topk(rows=DeviceSize(0, capacity), routing=routing, target=target)
 
 
 def _operation(routing: Routing) -> RouteTopk:
@@ -122,12 +129,13 @@ def _apart(values: Floats, error: Floats) -> Array:
     return ~((gaps > 0) & (gaps < limit)).any(axis=1)
 
 
+@pytest.mark.parametrize("target", [TARGET, FEW_CORES], ids=["all_cores", "two_cores"])
 @pytest.mark.parametrize("name", ALL)
-def test_routing_agrees_with_the_operation(name: str) -> None:
+def test_routing_agrees_with_the_operation(name: str, target: Target) -> None:
     routing = ALL[name]
     capacity = 100
     logits, bias = _operands(routing, capacity)
-    kernel = emit_route_topk(_plan(routing, capacity), "route_topk")
+    kernel = emit_route_topk(_plan(routing, capacity, target), "route_topk")
     exact = [logits.astype(np.float64)] + ([bias.astype(np.float64)] if routing.bias else [])
     weights, ids = _operation(routing).reference(*exact)
     clear = _clear_rows(routing, exact[0], bias.astype(np.float64))

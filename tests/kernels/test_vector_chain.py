@@ -19,6 +19,7 @@ from tests.kernels.chain_graphs import (
     rotary,
     swiglu,
 )
+from tests.kernels.vector_case import FEW_CORES, TARGET
 
 BOTH = pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
 REMAINDERS = pytest.mark.parametrize(
@@ -33,9 +34,22 @@ def test_residual_and_norm(columns: int, dtype: DType) -> None:
 
 
 @BOTH
-@pytest.mark.parametrize("columns", [1536, 2047, 5120, 7168])
+@pytest.mark.parametrize("columns", [1_536, 2_047, 5_120, 7_168])
 def test_long_norms(columns: int, dtype: DType) -> None:
-    check_chain(residual_norm(4, columns, dtype), (1, 4))
+    check_chain(residual_norm(7, columns, dtype), (1, 7))
+
+
+@BOTH
+def test_all_cores_share_the_rows(dtype: DType) -> None:
+    for graph in (residual_norm(100, 40, dtype), query(100, 4, 16, 8, dtype)):
+        check_chain(graph, (0, 1, 49, 100), target=TARGET)
+
+
+@BOTH
+@pytest.mark.parametrize("columns", [24, 136, 200])
+def test_tiles_of_many_lines(columns: int, dtype: DType) -> None:
+    check_chain(residual_norm(700, columns, dtype), (1, 700), target=FEW_CORES)
+    check_chain(rotary(90, 9, columns, dtype, (True, True)), (1, 90), target=FEW_CORES)
 
 
 @BOTH
@@ -140,11 +154,12 @@ def test_numbers_per_row_are_read_and_written(dtype: DType) -> None:
 
 
 @BOTH
-def test_numbers_per_head_scale_heads(dtype: DType) -> None:
+@pytest.mark.parametrize("columns", [24, 136])
+def test_numbers_per_head_scale_heads(columns: int, dtype: DType) -> None:
     graph = ChainGraph(50, dtype)
-    x, gain = graph.input(3, 24), graph.param(24)
+    x, gain = graph.input(3, columns), graph.param(columns)
     normed = graph.add(ops.RmsNorm(1e-6), x, gain)
-    shifted = graph.add(ops.Add(), normed, graph.param(3, 24))
+    shifted = graph.add(ops.Add(), normed, graph.param(3, columns))
     largest = graph.add(ops.ReduceMax((2,)), shifted)
     check_chain(graph.build(graph.add(ops.Subtract(), shifted, largest), largest), (0, 1, 50))
 

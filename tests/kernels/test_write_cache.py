@@ -12,23 +12,26 @@ from ascendfx.codegen.ascendc.kernels.write_cache import (
     emit_write_cache,
     plan_write_cache,
 )
+from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 from ascendfx.runtime.emulator import EmulatorError
 from tests.golden_file import Golden
-from tests.kernels.vector_case import TARGET, Array, launch, random_array
+from tests.kernels.vector_case import FEW_CORES, TARGET, Array, launch, random_array
 
 _CACHE_ROWS = 2 * 128
 _CAPACITY = 100
 
 
-def _plan(columns: int, dtype: DType, view: RowView | None = None) -> WriteCachePlan:
+def _plan(
+    columns: int, dtype: DType, view: RowView | None = None, target: Target = TARGET
+) -> WriteCachePlan:
     return plan_write_cache(
         rows=DeviceSize(0, _CAPACITY),
         columns=columns,
         cache_rows=_CACHE_ROWS,
         dtype=dtype,
-        target=TARGET,
+        target=target,
         view=view,
     )
 
@@ -66,6 +69,14 @@ def test_rows_land_in_their_slots(columns: int, dtype: DType) -> None:
 @pytest.mark.parametrize("stride_offset", [(64, 0), (577, 0), (576, 512), (65, 1)])
 def test_rows_of_a_wider_tensor(stride_offset: tuple[int, int], dtype: DType) -> None:
     _check(_plan(64, dtype, RowView(*stride_offset)), _CAPACITY, _slots(2))
+
+
+@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
+def test_a_core_writes_its_rows_in_steps(dtype: DType) -> None:
+    plan = _plan(2_049, dtype, RowView(2_100, 7), FEW_CORES)
+    assert plan.step_rows < 25
+    for rows in (1, 27, _CAPACITY):
+        _check(plan, rows, _slots(rows))
 
 
 def test_a_slot_outside_the_cache_is_stopped_by_the_emulator() -> None:

@@ -1,6 +1,7 @@
 """Build a vector kernel once and launch it on NumPy arrays."""
 
 import functools
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,9 @@ Array = NDArray[np.generic]
 Floats = NDArray[np.float64]
 
 TARGET = find_target("ascend910b")
+
+FEW_CORES = replace(TARGET, vector_cores=2)
+"""Gives each core many rows, so that it works in several steps."""
 
 UNIT_ROUNDOFF = {DType.F32: 2.0**-24, DType.BF16: 2.0**-8}
 """Largest relative error of one rounding to nearest."""
@@ -34,13 +38,18 @@ def sizes(**values: int) -> Array:
 
 
 def launch(kernel: Kernel, inputs: dict[str, Array], rows: int) -> dict[str, Array]:
+    """Build and launch; see `run`."""
+    return run(build(kernel), inputs, rows)
+
+
+def run(built: BuiltKernel, inputs: dict[str, Array], rows: int) -> dict[str, Array]:
     """Launch with inputs by name, padded with NaN or -1 to capacity; return outputs by name.
 
     Outputs start as NaN or -1 as well, so that elements nobody wrote are seen.
     """
     tensors: list[Array] = []
     outputs: dict[str, Array] = {}
-    for argument in kernel.arguments:
+    for argument in built.kernel.arguments:
         if argument.name == "sizes":
             tensors.append(sizes(rows=rows))
             continue
@@ -52,7 +61,7 @@ def launch(kernel: Kernel, inputs: dict[str, Array], rows: int) -> dict[str, Arr
         if argument.direction is not Direction.IN:
             outputs[argument.name] = tensor
         tensors.append(tensor)
-    build(kernel).launch(tensors)
+    built.launch(tensors)
     return outputs
 
 
