@@ -9,7 +9,6 @@ from pathlib import Path
 
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.printer import print_program
-from ascendfx.passes.absorb_projections import RULES as ABSORBING
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import ProgramPass
@@ -45,7 +44,7 @@ PASSES: Mapping[str, ProgramPass] = {
         ShareKeyHeads(),
         Simplify(),
     )
-} | {rule.name: ApplyRules((rule,)) for rule in (*RULES, *ABSORBING)}
+} | {rule.name: ApplyRules((rule,)) for rule in RULES}
 """Every pass with default parameters, by the name used on the command line."""
 
 

@@ -2,13 +2,18 @@
 
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import (
+    absorb_key_projection,
+    absorb_value_projection,
     attention,
     attention_parts,
     dispatch_experts,
+    reshape_head_projection,
     rms_norm,
     rotary,
     rotary_pairs,
     route_topk,
+    slice_head_projection,
+    split_projection_into_heads,
     swiglu,
 )
 
@@ -34,5 +39,16 @@ SPLITTING: tuple[Rule, ...] = (
 )
 """Refine recognised attention, once transposes no longer stand in between."""
 
-RULES: tuple[Rule, ...] = RAISING + SPLITTING
+ABSORBING: tuple[Rule, ...] = (
+    split_projection_into_heads.RULE,
+    slice_head_projection.RULE,
+    reshape_head_projection.RULE,
+    absorb_key_projection.ABSORB_KEY_PROJECTION,
+    absorb_key_projection.ABSORB_KEY_PROJECTION_OF_TWO_PARTS,
+    absorb_value_projection.ABSORB_VALUE_PROJECTION,
+    absorb_value_projection.ABSORB_VALUE_PROJECTION_OF_TWO_PARTS,
+)
+"""Move projections of the cached tokens to the query and the result."""
+
+RULES: tuple[Rule, ...] = RAISING + SPLITTING + ABSORBING
 """Every rule; tests/passes/test_rules.py proves each one."""
