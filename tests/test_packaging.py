@@ -1,0 +1,111 @@
+"""Tables equal folders, files stay small, the front door is light, nothing points outside."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import ascendfx
+from ascendfx.ir.ops import OPS
+from ascendfx.passes.rules import RULES
+from ascendfx.runtime.presets import PASSES
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = ("ir", "passes", "quant_passes", "codegen", "runtime", "tests", "examples", "ascendfx")
+LIMIT = 400
+
+
+def tracked(*suffixes: str) -> list[Path]:
+    listed = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"],  # noqa: S607
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\n")
+    paths = [ROOT / name for name in listed if name.endswith(suffixes)]
+    return [path for path in paths if path.is_file()]
+
+
+def test_files_are_short() -> None:
+    long = {
+        str(path.relative_to(ROOT)): lines
+        for path in tracked(".py", ".h", ".cpp")
+        if "golden" not in path.parts and "train" not in path.parts
+        if (lines := len(path.read_text(encoding="utf-8").splitlines())) > LIMIT
+    }
+    assert not long
+
+
+def test_every_operation_file_is_in_the_table() -> None:
+    stems = {path.stem for path in (ROOT / "ir" / "ops").glob("*.py")} - {"__init__"}
+    assert stems == {op.mnemonic for op in OPS}
+
+
+def test_every_rule_is_registered() -> None:
+    files = {path.stem for path in (ROOT / "passes" / "rules").glob("*.py")} - {"__init__"}
+    modules = {rule.rhs.__module__ for rule in RULES if hasattr(rule.rhs, "__module__")}
+    from_partials = {rule.rhs.func.__module__ for rule in RULES if hasattr(rule.rhs, "func")}  # type: ignore[attr-defined]
+    registered = {name.rsplit(".", 1)[-1] for name in modules | from_partials}
+    assert files <= registered | {"functools"}, f"not in RULES: {sorted(files - registered)}"
+
+
+def test_pass_names_are_kebab_case_and_unique() -> None:
+    for name, each in PASSES.items():
+        assert re.fullmatch(r"[a-z]+(-[a-z0-9]+)*", name)
+        assert each.name in (name, "apply-rules")
+
+
+def test_packages_have_an_init() -> None:
+    for folder in FOLDERS[:5]:
+        for path in (ROOT / folder).rglob("*.py"):
+            assert (path.parent / "__init__.py").is_file(), path
+
+
+@pytest.mark.parametrize("name", ["ir", "passes", "quant_passes", "codegen", "runtime"])
+def test_links_lead_to_the_folders(name: str) -> None:
+    link = ROOT / "ascendfx" / name
+    assert link.is_symlink()
+    assert link.resolve() == ROOT / name
+
+
+def test_public_names_resolve() -> None:
+    for name in ascendfx.__all__:
+        assert getattr(ascendfx, name) is not None
+    with pytest.raises(AttributeError, match="no attribute `compil`"):
+        _ = ascendfx.compil  # type: ignore[attr-defined]
+
+
+def test_the_front_door_is_light() -> None:
+    code = (
+        "import sys, time; start = time.perf_counter(); import ascendfx; "
+        "print(time.perf_counter() - start); "
+        "heavy = {'torch', 'numpy', 'sympy', 'networkx', 'transformers'} & set(sys.modules); "
+        "assert not heavy, heavy"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert float(done.stdout) < 0.3
+
+
+def test_loading_a_package_needs_no_torch() -> None:
+    code = (
+        "import sys; import ascendfx.runtime.package.load_package; "
+        "assert 'torch' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
+
+
+def test_no_file_points_outside_the_repository() -> None:
+    outside = re.compile(r"\.\./shared|/root/|/home/|/work/|(?<![\w.])/tmp/")
+    found = [
+        f"{path.relative_to(ROOT)}:{number}"
+        for path in tracked(".py", ".toml", ".txt", ".h", ".cpp", ".md", ".ir", "Makefile", "run")
+        if path != Path(__file__)
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
+        if outside.search(line)
+    ]
+    assert not found
