@@ -38,7 +38,7 @@ def write_model(program: Program, weights: Mapping[str, Array] | None) -> ModelP
         body.operand(Tensor(name, kind))
     operands = [Tensor(name, kind) for name, kind in main.input_types.items()]
     results = library.write_graph(body, main, operands)
-    body.label = ""
+    _check_names(body)
     outputs = [f"output_{i}" for i in range(len(results))]
     nodes = [
         *body.nodes,
@@ -75,6 +75,16 @@ def _reserved(program: Program) -> Iterator[str]:
     """Yield the names that values of the entry graph must leave to inputs and weights."""
     yield from program.main.input_types
     yield from (f"output_{i}" for i in range(len(program.main.outputs)))
+
+
+def _check_names(body: Body) -> None:
+    for need, name in body.needs.items():
+        if isinstance(need, Key | NamedSize) and name != need.label:
+            raise GraphError(
+                code="onnx-name",
+                reason=f"`{need.label}` names a weight or size and another value of the model",
+                hint="rename the input of the graph",
+            )
 
 
 def _further_inputs(body: Body, baked: Sequence[Need]) -> list[ValueInfoProto]:
