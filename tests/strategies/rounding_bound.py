@@ -1,16 +1,16 @@
 """Equality of programs up to the rounding of float64, with derived tolerances."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.interpret import interpret
-from ascendfx.ir.op import Array, Op, as_float64
+from ascendfx.ir.op import Array, as_float64
 from ascendfx.ir.program import Program
-from ascendfx.passes.rounding_bound import bounded_step, exact, rounding_bound
+from ascendfx.passes.rounding_bound import rounding_bound
 
-__all__ = ["assert_equal_up_to_rounding", "rounding_bound", "step_bound"]
+__all__ = ["assert_equal_up_to_rounding", "rounding_bound"]
 
 
 def assert_equal_up_to_rounding(

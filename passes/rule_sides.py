@@ -1,0 +1,106 @@
+"""Both sides of a rule as graphs of their own, and tensors to evaluate them on."""
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.graph import Graph, GraphBuilder
+from ascendfx.ir.op import Array
+from ascendfx.ir.ops import Input
+from ascendfx.ir.size import bind_size, names_in
+from ascendfx.ir.tensor_type import DType, TensorType
+from ascendfx.passes.match import concrete_holes
+from ascendfx.passes.rule import OperandForm, Rule, Side, Spelling, as_tuple, parse_operand
+
+
+def forms_of(rule: Rule) -> dict[str, OperandForm]:
+    """Return the parsed declaration of each operand."""
+    return {name: parse_operand(text) for name, text in rule.operands.items()}
+
+
+def letters_of(rule: Rule) -> list[str]:
+    """Return the axis letters of a rule."""
+    return sorted({n for f in forms_of(rule).values() for axis in f.axes for n in names_in(axis)})
+
+
+def holes_of(rule: Rule, spelling: Spelling, sizes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return every hole for given sizes of the letters; ``lead`` is the tuple for ``*``."""
+    holes = {**sizes, **rule.holes(sizes), **spelling.fixed}
+    for i, (name, form) in enumerate(forms_of(rule).items()):
+        rank = len(form.axes) + (len(holes["lead"]) if form.rest else 0)
+        holes["last" if i == 0 else f"last_{name}"] = rank - 1
+    return holes
+
+
+def operand_types(rule: Rule, holes: Mapping[str, Any]) -> dict[str, TensorType]:
+    """Return the types of the operands."""
+    types: dict[str, TensorType] = {}
+    for name, form in forms_of(rule).items():
+        numbers = {key: value for key, value in holes.items() if isinstance(value, int)}
+        shape = tuple(bind_size(axis, numbers) for axis in form.axes)
+        dtype = form.format if isinstance(form.format, DType) else holes.get(form.format or "")
+        lead = tuple(holes["lead"]) if form.rest else ()
+        types[name] = TensorType(dtype or DType.F32, lead + shape)
+    return types
+
+
+def side_of(rule: Rule, side: Side, holes: Mapping[str, Any]) -> Graph:
+    """Return one side as a graph of its own.
+
+    Raises:
+        GraphError: The side is not well typed for these sizes.
+    """
+    builder = GraphBuilder(rule.name)
+    inputs = [builder.add(Input(n, kind)) for n, kind in operand_types(rule, holes).items()]
+    results = as_tuple(side(builder, concrete_holes(**holes), *inputs))
+    return builder.build(*results)
+
+
+def side_or_none(rule: Rule, side: Side, holes: Mapping[str, Any]) -> Graph | None:
+    """Return one side, or None where the sizes make no sense: 3 heads for 2 key heads."""
+    try:
+        return side_of(rule, side, holes)
+    except GraphError:
+        return None
+
+
+def unequal_sizes(rule: Rule, spelling: Spelling, lead: tuple[int, ...]) -> dict[str, Any]:
+    """Return sizes that differ as far as the rule allows: the fewest letters are one.
+
+    Raises:
+        GraphError: The left side is not well typed for any of them.
+    """
+    letters = letters_of(rule)
+    sizes = {each: rule.minimum.get(each, 1) + i for i, each in enumerate(letters, start=1)}
+    for count in range(len(letters) + 1):
+        for ones in combinations(letters, count):
+            chosen = {**sizes, **dict.fromkeys(ones, 1), "lead": lead}
+            if side_or_none(rule, spelling.lhs, holes_of(rule, spelling, chosen)):
+                return chosen
+    raise GraphError("rule-not-typed", f"{rule.name}: the left side fits no sizes of {letters}")
+
+
+def random_sizes(rule: Rule, random: np.random.Generator) -> dict[str, Any]:
+    """Return a size of at most five for each letter, and at most two leading axes."""
+    sizes: dict[str, Any] = {
+        letter: int(random.integers(rule.minimum.get(letter, 1), 6)) for letter in letters_of(rule)
+    }
+    sizes["lead"] = tuple(int(n) for n in random.integers(1, 4, random.integers(0, 3)))
+    return sizes
+
+
+def random_operands(
+    rule: Rule, holes: Mapping[str, Any], random: np.random.Generator
+) -> dict[str, Array]:
+    """Return normal numbers for floats, and integers below what the rule says."""
+    tensors: dict[str, Array] = {}
+    for name, kind in operand_types(rule, holes).items():
+        shape = [bind_size(d, {}) for d in kind.shape]
+        if kind.dtype.is_float:
+            tensors[name] = random.standard_normal(shape)
+        else:
+            tensors[name] = random.integers(0, holes[rule.below[name]], shape)
+    return tensors

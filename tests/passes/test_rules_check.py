@@ -1,0 +1,146 @@
+"""A user's rule is proved before it may run, and told what is wrong with it."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.graph import GraphBuilder, Value
+from ascendfx.ir.ops import Add, Constant, Cos, Multiply, Negate, Subtract
+from ascendfx.ir.program import Program
+from ascendfx.ir.tensor_type import DType
+from ascendfx.ir.text.parser import parse_program
+from ascendfx.passes.check_rule import check_rule, problems_of_rule
+from ascendfx.passes.graph_pass import Fidelity
+from ascendfx.passes.rule import Precondition, Rule, SideBuilder, Site, Spelling
+from ascendfx.passes.rules import RULES
+from tests.passes.test_rules import example
+
+
+def _lhs(b: SideBuilder, h: Any, x: Value, y: Value) -> Value:
+    return b.add(Add(), x, b.add(Negate(), y))
+
+
+def _rhs(b: GraphBuilder, h: Any, x: Value, y: Value) -> Value:
+    return b.add(Subtract(), x, y)
+
+
+def _is_real(site: Site) -> bool:
+    return site.type_of("x").dtype.is_float
+
+
+RULE = Rule(
+    name="subtract",
+    identity="x + (-y) = x - y",
+    source="test",
+    operands={"x": "* k", "y": "* k"},
+    spellings=(Spelling(_lhs),),
+    rhs=_rhs,
+    fidelity=Fidelity.BITWISE,
+)
+GUARDED = dataclasses.replace(
+    RULE, when=(Precondition("integers", _is_real, "integers wrap around"),)
+)
+
+
+def program(dtype: str = "f32", operation: str = "negate") -> Program:
+    return parse_program(
+        f"""graph @g {{
+          %0 = input "x" : {dtype}[tokens]
+          %1 = {operation} %0 : {dtype}[tokens]
+          %2 = add %0, %1 : {dtype}[tokens]
+          return %2
+        }}"""
+    )
+
+
+def problems(rule: Rule, **examples: Program) -> list[str]:
+    named = {name.strip("_").replace("_", "-"): each for name, each in examples.items()}
+    return list(problems_of_rule(rule, named, trials=5, seed=0))
+
+
+def test_a_right_rule_with_examples_passes() -> None:
+    check_rule(RULE, examples={"": program()})
+    check_rule(GUARDED, examples={"": program(), "integers": program("i64")})
+
+
+@pytest.mark.parametrize(
+    "rule", [rule for rule in RULES if len(rule.spellings) <= 4], ids=lambda r: r.name
+)
+def test_our_own_rules_pass(rule: Rule) -> None:
+    examples = {"": example(rule.name)}
+    examples |= {each.blocks: example(f"{rule.name}.{each.blocks}") for each in rule.when}
+    check_rule(rule, examples=examples, trials=5)
+
+
+def test_a_wrong_sign_is_refused_with_numbers_and_symbols() -> None:
+    def wrong(b: GraphBuilder, h: Any, x: Value, y: Value) -> Value:
+        return b.add(Add(), x, y)
+
+    numbers, symbols = problems(dataclasses.replace(RULE, rhs=wrong), _=program())
+    assert numbers.startswith("the sides differ for k=")
+    assert symbols == "as expressions, the sides differ by -2*y_0"
+
+
+def test_a_constant_that_is_nearly_right_is_refused() -> None:
+    def nearly(b: GraphBuilder, h: Any, x: Value, y: Value) -> Value:
+        factor = b.add(Constant(1.000001, DType.F32))
+        return b.add(Multiply(), b.add(Subtract(), x, y), factor)
+
+    assert problems(dataclasses.replace(RULE, rhs=nearly), _=program())[0].startswith("the sides")
+
+
+def test_another_shape_is_refused() -> None:
+    def narrow(b: GraphBuilder, h: Any, x: Value, y: Value) -> Value:
+        return b.add(Constant(0.0, DType.F32))
+
+    assert problems(dataclasses.replace(RULE, rhs=narrow), _=program()) == [
+        "the left side is f32[2], the right side f32[]"
+    ]
+
+
+def test_a_side_that_is_never_well_typed_is_refused() -> None:
+    def fixed(b: SideBuilder, h: Any, x: Value, y: Value) -> Value:
+        scale = b.add(Constant(h.scale, DType.F32))
+        return b.add(Subtract(), b.add(Multiply(), x, scale), b.add(Multiply(), y, scale))
+
+    rule = dataclasses.replace(
+        RULE,
+        spellings=(Spelling(fixed, {"scale": 1.0}),),
+        operands={"x": "* k", "y": "i64: * k"},
+        below={"y": "k"},
+    )
+    assert problems(rule, _=program())[0] == (
+        "a side is not well typed: subtract: the left side fits no sizes of ['k']"
+    )
+
+
+def test_examples_are_demanded_and_tried() -> None:
+    assert problems(GUARDED) == [
+        "there is no example in which it applies",
+        "there is no example for the precondition `integers`",
+    ]
+    assert problems(GUARDED, _=program(operation="cos"), integers=program()) == [
+        "it does not apply in its example",
+        "it applies in the example of `integers`",
+    ]
+    assert problems(GUARDED, _=program(), integers=program("f32", "cos")) == [
+        "the precondition `integers` is not what forbids it in its example"
+    ]
+
+
+def test_the_message_reads_well() -> None:
+    def wrong(b: GraphBuilder, h: Any, x: Value, y: Value) -> Value:
+        return b.add(Subtract(), y, b.add(Cos(), x))
+
+    with pytest.raises(GraphError) as caught:
+        check_rule(dataclasses.replace(RULE, rhs=wrong), trials=0)
+    assert str(caught.value) == (
+        "error[rule-not-proved]: subtract: as expressions, the sides differ by "
+        "x_0 - 2*y_0 + cos(x_0)\n"
+        "  --> <unknown>:0\n"
+        "   = note: there is no example in which it applies\n"
+        "\n"
+        "hint: a rule that is not proved would change results without a message"
+    )
