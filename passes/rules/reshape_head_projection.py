@@ -23,6 +23,6 @@ RULE = Rule(
     operands={"x": "t 1 k", "w": "h n k"},
     spellings=(Spelling(_lhs),),
     rhs=_rhs,
-    fidelity=Fidelity.BITWISE,
+    fidelity=Fidelity.REAL,
     holes=lambda sizes: {"q": 1, "s": sizes["t"]},
 )

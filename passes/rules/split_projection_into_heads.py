@@ -43,7 +43,7 @@ RULE = Rule(
     operands={"x": "t k", "w": "h*n k"},
     spellings=(Spelling(_lhs),),
     rhs=_rhs,
-    fidelity=Fidelity.BITWISE,
+    fidelity=Fidelity.REAL,
     when=(
         Precondition(
             "not-a-key-side",
