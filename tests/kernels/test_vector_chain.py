@@ -192,3 +192,13 @@ def test_heads_of_computed_rows(dtype: DType) -> None:
     total = graph.add(ops.ReduceSum((2,)), heads)
     back = graph.add(ops.Reshape((50, 48)), graph.add(ops.Divide(), heads, total))
     check_chain(graph.build(back), (0, 1, 50))
+
+
+def test_many_inputs_share_a_queue() -> None:
+    graph = ChainGraph(50, DType.F32)
+    rows = [graph.input(24) for _ in range(9)]
+    gains = [graph.param(24) for _ in range(9)]
+    total = graph.add(ops.Multiply(), rows[0], gains[0])
+    for row, gain in zip(rows[1:], gains[1:], strict=True):
+        total = graph.add(ops.Add(), total, graph.add(ops.Multiply(), row, gain))
+    check_chain(graph.build(total, graph.add(ops.Add(), total, rows[0])), (0, 1, 50))

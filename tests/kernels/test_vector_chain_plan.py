@@ -11,8 +11,6 @@ from ascendfx.codegen.ascendc.kernels.vector_chain import (
     emit_vector_chain,
     plan_vector_chain,
 )
-from ascendfx.codegen.ascendc.kernels.vector_chain.places import root_of
-from ascendfx.codegen.ascendc.kernels.vector_chain.program import Store, sources_of
 from ascendfx.codegen.ascendc.kernels.vector_kernel import local_bytes
 from ascendfx.ir import ops
 from ascendfx.ir.diagnostic import GraphError
@@ -30,6 +28,7 @@ from tests.kernels.chain_graphs import (
     rotary,
     swiglu,
 )
+from tests.kernels.places_check import assert_values_keep_their_memory
 from tests.kernels.vector_case import TARGET
 
 TOKENS = named_size("tokens")
@@ -37,25 +36,6 @@ TOKENS = named_size("tokens")
 
 def _plan(graph: Graph, capacity: int = 128) -> VectorChainPlan:
     return plan_vector_chain(graph, rows=DeviceSize(0, capacity), target=TARGET)
-
-
-def _intervals_do_not_overlap(plan: VectorChainPlan) -> None:
-    """Assert that at every step the results of earlier steps still needed keep their memory."""
-    program, schedule, starts = plan.program, plan.schedule, plan.places.starts
-    owner: dict[int, int] = {}  # f32 element -> value written there last
-
-    def size(value: int) -> int:
-        layout = plan.tile.layout(program.layouts[value])
-        return layout.elements(1 if value in schedule.once else plan.tile.rows)
-
-    for i in (*schedule.once, *schedule.tile):
-        for source in sources_of(program.steps[i]):
-            root = root_of(program, source)
-            if root in starts:
-                span = range(starts[root], starts[root] + size(root))
-                assert {owner[each] for each in span} == {root}
-        if i in starts and not isinstance(program.steps[i], Store):
-            owner |= dict.fromkeys(range(starts[i], starts[i] + size(i)), i)
 
 
 @given(
@@ -84,7 +64,7 @@ def test_values_in_use_keep_their_memory(
         )
     )
     plan = _plan(graph, rows)
-    _intervals_do_not_overlap(plan)
+    assert_values_keep_their_memory(plan)
     assert local_bytes(plan.buffers) <= TARGET.unified_buffer
 
 
@@ -93,7 +73,7 @@ def test_elementwise_rows_of_any_length_fit(columns: int) -> None:
     for dtype in (DType.F32, DType.BF16):
         plan = _plan(swiglu(4_096, columns, dtype), 4_096)
         assert local_bytes(plan.buffers) <= TARGET.unified_buffer
-        _intervals_do_not_overlap(plan)
+        assert_values_keep_their_memory(plan)
 
 
 def test_short_rows_fill_a_tile_and_long_ones_do_not() -> None:

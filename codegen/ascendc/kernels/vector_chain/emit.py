@@ -91,8 +91,9 @@ def _write_body(out: CppWriter, plan: VectorChainPlan, helpers: set[str]) -> Non
         with out.block("for (uint32_t row = first; row < last; row += STEP_ROWS)"):
             out.line("const uint32_t count = row + STEP_ROWS < last ? STEP_ROWS : last - row;")
             _write_tile(out, each)
+
     for i in plan.schedule.once:
-        if isinstance(plan.program.steps[i], Load) and once.is_queued(i):
+        if once.is_queued(i):
             out.line(f"v{i}Queue.FreeTensor(v{i});")
 
 
@@ -110,7 +111,7 @@ def _write_table(out: CppWriter, table: Table) -> None:
     out.line(f"LocalTensor<int32_t> {name} = {name}Buffer.Get<int32_t>();")
     out.line(f"CreateVecIndex({name}, static_cast<int32_t>(0), {count});")
     if table.interleaved:
-        # entry 2 i + k is start + 4 i + k * distance = start + 4 (i + k - k) + k * distance
+        # entry j is start + scale * (j / 2) + distance * (j - 2 * (j / 2))
         out.line(f"LocalTensor<int32_t> {name}Half = arena.ReinterpretCast<int32_t>();")
         out.line(f"ShiftRight({name}Half, {name}, static_cast<int32_t>(1), {count});")
         out.line(f"Muls({name}, {name}, static_cast<int32_t>({table.distance}), {count});")

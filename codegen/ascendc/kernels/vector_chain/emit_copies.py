@@ -10,14 +10,17 @@ from ascendfx.ir.tensor_type import DType
 
 
 def write_load(out: CppWriter, text: TileText, i: int, step: Load) -> None:
-    """Copy a view in; bf16 is widened into the arena, f32 is used where it lands."""
+    """Copy a view in and on into the arena, widening bf16; some f32 is used where it lands."""
     dtype, layout = text.dtype(step.argument), text.layout(i)
     queued = text.is_queued(i)
     queue = f"v{i}Queue" if queued else queue_name(step, dtype)
     local = f"v{i}" if queued else f"{step.argument}Local{i}"
     with through_queue(out, queue, local, CPP_TYPE[dtype]):
         _write_transfer(out, text, step.argument, step.view, layout, local, inward=True)
-    if not queued:
+    if not queued and dtype is DType.F32:
+        out.line(f"DataCopy(v{i}, {local}, {text.elements(layout)});")
+        out.line(f"{queue}.FreeTensor({local});")
+    elif not queued:
         _write_cast(out, text, layout, f"v{i}", local, widen=True)
         out.line(f"{queue}.FreeTensor({local});")
 

@@ -18,6 +18,12 @@ from ascendfx.codegen.ascendc.kernels.vector_chain.program import (
 from ascendfx.codegen.ascendc.kernels.vector_kernel import round_up
 from ascendfx.ir.tensor_type import DType
 
+_QUEUE_EVENTS = 8
+"""Event ids of the input queues of a core."""
+
+_MOST_OWN_QUEUES = 2
+"""Loads with a queue of their own if not all can have one: two buffers each, two shared queues."""
+
 _ALIGNMENT = 8
 """Values start at multiples of this many f32 elements: 32 bytes."""
 
@@ -79,9 +85,21 @@ def root_of(program: ChainProgram, value: int) -> int:
 
 
 def stays_in_queue(program: ChainProgram, value: int) -> bool:
-    """Return whether a value is an f32 load, used where it was copied to."""
-    step = program.steps[value]
-    return isinstance(step, Load) and program.arguments[step.argument].dtype is DType.F32
+    """Return whether a value is an f32 load, used where it was copied to.
+
+    Every queue costs event ids, of which a core has eight per position: if all loads cannot have
+    one, only a few do, and the others share a queue and are copied on into the arena.
+    """
+    loads = [
+        i
+        for i, step in enumerate(program.steps)
+        if isinstance(step, Load) and program.arguments[step.argument].dtype is DType.F32
+    ]
+    tiled = [i for i in loads if not program.is_fixed(i)]
+    shares = any(isinstance(step, Load) for i, step in enumerate(program.steps) if i not in loads)
+    if 2 * len(tiled) + (len(loads) - len(tiled)) + 2 * shares <= _QUEUE_EVENTS:
+        return value in loads
+    return value in tiled[:_MOST_OWN_QUEUES]
 
 
 def schedule_steps(program: ChainProgram, *, in_pieces: bool) -> Schedule:

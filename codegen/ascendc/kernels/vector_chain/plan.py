@@ -232,7 +232,7 @@ def _measure(request: _Request, tile: Tile) -> VectorChainPlan:
 
 
 def _queues(request: _Request, tile: Tile) -> list[LocalBuffer]:
-    """Return a shared queue for bf16 loads, one per f32 load, and shared output queues."""
+    """Return the queues of loads that own one, and those that the other copies share."""
     program, schedule = request.program, request.schedule
     shared: dict[str, int] = {}
     queues: list[LocalBuffer] = []
