@@ -14,7 +14,6 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import run_pipeline
-from ascendfx.runtime.checkpoint.by_key import ByKey
 from ascendfx.runtime.checkpoint.capture_model import capture_model
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.engine.serving_config import ServingConfig
@@ -121,7 +120,7 @@ def compile_model(
         programs=programs,
         plans=lowered,
         weights=tuple(weights.values()),
-        source=ByKey(captured.source),
+        source=captured.source,
         tokenizer=captured.facts.tokenizer,
     )
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
 from ascendfx.codegen.ascendc.target import Target
-from ascendfx.codegen.ascendc.weight_spec import TensorReader, WeightSpec
+from ascendfx.codegen.ascendc.weight_spec import WeightSpec
 from ascendfx.ir.program import Program
+from ascendfx.ir.tensor_source import TensorSource
 from ascendfx.runtime.engine.serving_config import ServingConfig
 
 
@@ -30,5 +31,5 @@ class CompiledModel:
     programs: Mapping[str, Program]
     plans: Mapping[str, LaunchPlan]
     weights: tuple[WeightSpec, ...]
-    source: TensorReader
+    source: TensorSource
     tokenizer: Path | None

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from ascendfx.codegen.ascendc.weight_spec import evaluate_weight
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.tensor_source import TensorsByKey
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.text_codec import TextCodec
@@ -47,12 +48,12 @@ def _executor(
     weights = {}
     for done, spec in enumerate(compiled.weights):
         progress("weights", done, len(compiled.weights))
-        weights[spec.name] = evaluate_weight(spec, compiled.source)
+        weights[spec.name] = evaluate_weight(spec, TensorsByKey(compiled.source))
     progress("weights", len(compiled.weights), len(compiled.weights))
     return EmulatedExecutor(
         compiled.plans,
         weights,
         compiled.target,
         cache_dir=kernel_cache,
-        progress=lambda done, total, _name: progress("build kernels", done, total),
+        progress=progress,
     )

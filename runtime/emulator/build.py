@@ -66,7 +66,7 @@ def build_kernels(
             pool.shutdown(cancel_futures=True)
             raise
     return {
-        kernel.name: BuiltKernel(kernel, target, entries[kernel.name], library.path)
+        kernel.name: BuiltKernel(kernel, target, entries[kernel.name], library)
         for kernel in kernels
     }
 

@@ -1,7 +1,6 @@
 """Load a compiled kernel and run it on NumPy arrays."""
 
 import ctypes
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from ascendfx.codegen.ascendc.kernel import Direction, Kernel, KernelArgument, K
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.emulator.error import EmulatorError
+from ascendfx.runtime.emulator.library import EmulatorLibrary
 
 Array = NDArray[Any]  # Any: arguments have every element type
 
@@ -92,9 +92,17 @@ class LaunchRecord:
     elements: dict[str, int]
 
 
-@functools.cache
-def _load(path: Path) -> ctypes.CDLL:
-    return ctypes.CDLL(str(path))
+_LIBRARIES: dict[str, ctypes.CDLL] = {}
+
+
+def _load_library(library: EmulatorLibrary) -> ctypes.CDLL:
+    """Return the emulator for these checks, loading it once however many cache folders hold it.
+
+    Kernels ask the loader for it by name, so a second copy would not be the one they call.
+    """
+    if library.soname not in _LIBRARIES:
+        _LIBRARIES[library.soname] = ctypes.CDLL(str(library.path))
+    return _LIBRARIES[library.soname]
 
 
 class BuiltKernel:
@@ -105,11 +113,13 @@ class BuiltKernel:
         path: The shared object.
     """
 
-    def __init__(self, kernel: Kernel, target: Target, path: Path, library: Path) -> None:
+    def __init__(
+        self, kernel: Kernel, target: Target, path: Path, library: EmulatorLibrary
+    ) -> None:
         self.kernel = kernel
         self.path = path
-        self._run = _load(library).ascendfx_launch
-        self._object = _load(path)
+        self._run = _load_library(library).ascendfx_launch
+        self._object = ctypes.CDLL(str(path))
         count = len(kernel.arguments)
         self._pointers = (ctypes.c_void_p * count)()
         self._arguments = (_Argument * count)()

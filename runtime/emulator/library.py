@@ -57,6 +57,14 @@ class EmulatorLibrary:
     key: str
     flags: tuple[str, ...]
 
+    @property
+    def soname(self) -> str:
+        """The name by which kernels ask for the library.
+
+        The dynamic loader resolves it to the library that is already loaded, wherever its file is.
+        """
+        return f"libascendfx_emulator_{self.key}.so"
+
 
 def build_library(cache_dir: Path, checks: Checks) -> EmulatorLibrary:
     """Compile the emulator, taking from the cache what it has.
@@ -167,15 +175,7 @@ def _build_objects(
 
 def _link(library: EmulatorLibrary, objects: list[Path], root: Path) -> None:
     with scratch_directory(root / "libraries") as scratch:
-        command = ["-shared", f"-Wl,-soname,{soname(library)}", "-Wl,--no-undefined"]
+        command = ["-shared", f"-Wl,-soname,{library.soname}", "-Wl,--no-undefined"]
         command += ["-o", "library.so", *(str(path.resolve()) for path in objects)]
         run_compiler(library.compiler, command, scratch, _SUBJECT)
         publish(scratch / "library.so", library.path)
-
-
-def soname(library: EmulatorLibrary) -> str:
-    """Return the name by which kernels ask for the library.
-
-    The dynamic loader resolves it to the library that is already loaded, wherever its file lies.
-    """
-    return f"libascendfx_emulator_{library.key}.so"

@@ -174,10 +174,11 @@ class Engine:
         """Reserve the blocks and prefill the prompt in chunks; the last one gives a token."""
         request.blocks = self._pool.take(self._blocks_for(request))
         chunk = self.executor.capacities("prefill").rows
-        while request.cached < len(request.prompt):
-            count = min(chunk, len(request.prompt) - request.cached)
-            outputs = self._step("prefill", [request], [count])
-        self._append(request, 0, outputs, stops)  # pyright: ignore[reportPossiblyUnbound]
+        last = (len(request.prompt) - 1) // chunk * chunk
+        while request.cached < last:
+            self._step("prefill", [request], [chunk])
+        outputs = self._step("prefill", [request], [len(request.prompt) - last])
+        self._append(request, 0, outputs, stops)
         return request
 
     def _decode(self, running: Sequence[ActiveRequest], stops: frozenset[int]) -> None:

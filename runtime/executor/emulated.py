@@ -1,6 +1,6 @@
 """Run launch plans with the emitted kernels on the CPU."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,7 @@ from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.tensor_type import DType
 from ascendfx.runtime.emulator import BuiltKernel, build_kernels
 from ascendfx.runtime.executor.step import StepInputs, StepOutputs
-
-Progress = Callable[[int, int, str], None]
-"""``progress(done, total, what)``."""
+from ascendfx.runtime.progress import Progress, silent
 
 
 class EmulatedExecutor:
@@ -28,12 +26,15 @@ class EmulatedExecutor:
         target: Target,
         *,
         cache_dir: Path | None = None,
-        progress: Progress | None = None,
+        progress: Progress = silent,
     ) -> None:
         self._plans = plans
         kernels = {k.name: k for plan in plans.values() for k in plan.kernels}
         self._kernels = build_kernels(
-            list(kernels.values()), target, cache_dir=cache_dir, progress=progress
+            list(kernels.values()),
+            target,
+            cache_dir=cache_dir,
+            progress=lambda _name, done, total: progress("build kernels", done, total),
         )
         self._arena = np.zeros(max(plan.arena_bytes for plan in plans.values()), np.uint8)
         self._weights = weights

@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.launch_plan import Capacities
-from ascendfx.codegen.ascendc.weight_spec import TensorReader
 from ascendfx.ir.interpret import interpret
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
+from ascendfx.ir.tensor_source import TensorsByKey, TensorSource
 from ascendfx.runtime.executor.step import StepInputs, StepOutputs
 
 
@@ -25,7 +25,7 @@ class ReferenceExecutor:
         self,
         programs: Mapping[str, Program],
         capacities: Mapping[str, Capacities],
-        weights: TensorReader,
+        weights: TensorSource,
     ) -> None:
         self.programs = programs
         self._capacities = capacities
@@ -46,28 +46,8 @@ class ReferenceExecutor:
         """Interpret one step."""
         outputs = interpret(
             self.programs[plan],
-            _Joined(self._weights, {**self._caches, **inputs.controls()}),
+            TensorsByKey(self._weights, {**self._caches, **inputs.controls()}),
             sizes={"context": inputs.context},
         )
         self._caches = dict(zip(self._caches, outputs[2:], strict=True))
         return StepOutputs(outputs[0].astype(np.int32), outputs[1])
-
-
-class _Joined(Mapping[str, Any]):
-    """Step tensors before checkpoint tensors, read when asked for."""
-
-    def __init__(self, weights: TensorReader, step: Mapping[str, Any]) -> None:
-        self._weights = weights
-        self._step = step
-
-    def __getitem__(self, key: str) -> Any:
-        return self._step[key] if key in self._step else self._weights[key]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._step or key in self._weights  # type: ignore[operator]
-
-    def __iter__(self) -> Any:
-        return iter(self._step)
-
-    def __len__(self) -> int:
-        return len(self._step)

@@ -46,7 +46,7 @@ def load(
         weights,
         find_target(manifest["target"]),
         cache_dir=Path(kernel_cache) if kernel_cache else None,
-        progress=lambda done, total, _name: progress("build kernels", done, total),
+        progress=progress,
     )
     config = ServingConfig(
         manifest["vocabulary"], frozenset(manifest["end_tokens"]), manifest["block_tokens"]

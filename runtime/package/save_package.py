@@ -8,6 +8,7 @@ from pathlib import Path
 from ascendfx.codegen.ascendc.emit_package import package_files, write_files
 from ascendfx.codegen.ascendc.weight_spec import evaluate_weight
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.tensor_source import TensorsByKey
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.package.write_tensors import TensorEntry, write_tensors
 from ascendfx.runtime.progress import Progress, silent
@@ -65,7 +66,7 @@ def _write(compiled: CompiledModel, directory: Path, progress: Progress) -> None
     write_tensors(
         directory / WEIGHTS,
         [TensorEntry(spec.name, spec.dtype, spec.packed_shape) for spec in compiled.weights],
-        lambda name: evaluate_weight(by_name[name], compiled.source),
+        lambda name: evaluate_weight(by_name[name], TensorsByKey(compiled.source)),
         progress=lambda done, total, _name: progress("write weights", done, total),
     )
     if compiled.tokenizer:

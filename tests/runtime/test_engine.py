@@ -8,6 +8,7 @@ import pytest
 
 from ascendfx.codegen.ascendc.launch_plan import Capacities
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.tensor_source import ArraySource
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.runtime.engine.engine import Engine
@@ -32,7 +33,7 @@ def engine(
             "decode": Capacities(batch, batch, table * BLOCK, blocks, table),
             "prefill": Capacities(chunk, 1, table * BLOCK, blocks, table),
         },
-        WEIGHTS,
+        ArraySource(WEIGHTS),
     )
     return Engine(ServingConfig(VOCABULARY, ends, BLOCK), executor)
 
