@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any, cast
 
 import sympy
+from sympy.printing.str import StrPrinter
 
 Dim = int | sympy.Expr
 """A size: an ``int``, or a SymPy expression over symbols made by `named_size`."""
@@ -143,4 +144,17 @@ class _Reader:
 
 def print_size(size: Dim) -> str:
     """Return the text that `parse_size` reads back."""
-    return str(size)
+    text = str(size)
+    return _SizePrinter().doprint(size) if "floor(" in text else text
+
+
+class _SizePrinter(StrPrinter):
+    """Writes a rounded-down quotient as ``(a//b)``, always in parentheses."""
+
+    def _print_floor(self, rounded: Any) -> str:
+        above, below = sympy.fraction(sympy.together(rounded.args[0]))
+        return f"({self._print_side(above)}//{self._print_side(below)})"
+
+    def _print_side(self, side: Any) -> str:
+        text = self._print(side)
+        return text if text.isidentifier() or text.isdecimal() else f"({text})"

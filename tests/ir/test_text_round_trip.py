@@ -1,6 +1,7 @@
 """Printer and parser are exact inverses; the parser believes nothing."""
 
 import pytest
+import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -71,12 +72,19 @@ def test_every_operation_survives(op: Op, text: str) -> None:
             st.builds(lambda a, b: a + b, inner, inner),
             st.builds(lambda a, b: a * b, inner, inner),
             st.builds(lambda a, b: a - b, inner, inner),
+            st.builds(lambda a, b: sympy.floor((a + b) / sympy.Integer(4)), inner, inner),
         ),
     )
 )
 def test_sizes_survive(size: object) -> None:
     simple = simplify_size(size)
     assert parse_size(print_size(simple)) == simple
+
+
+@pytest.mark.parametrize("text", ["n//2", "(n + 3)//4 + 1", "4*((n + 3)//4)", "n_1//block"])
+def test_quotients_survive(text: str) -> None:
+    size = parse_size(text)
+    assert parse_size(print_size(size)) == size
 
 
 @pytest.mark.parametrize("text", ["2 +", "rows rows", "__import__('os')", "rows.x", "1e3", ""])
