@@ -5,7 +5,7 @@ BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 PYTEST_ARGS ?=
 
-.PHONY: help demo test check nightly golden bench clean
+.PHONY: help demo test check nightly golden tables bench clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,6 +27,9 @@ nightly: .venv/.test  ## the long property tests
 
 golden: .venv/.test  ## rewrite golden files; review the diff
 	$(BIN)/python -m pytest -q --update-golden tests/kernels tests/lowering
+
+tables: .venv/.test  ## rewrite the tables of passes/README.md
+	$(BIN)/python -m tests.passes.readme_tables
 
 bench: .venv/.test  ## print the figures of tests/benchmarks
 	for each in tests/benchmarks/*.py; do $(BIN)/python $$each || exit 1; done
