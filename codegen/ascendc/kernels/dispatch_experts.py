@@ -258,7 +258,8 @@ def _write_sort_by_expert(out: CppWriter, plan: DispatchExpertsPlan) -> None:
             "TakePayload(orderSlots, to, slots);",
             "Cast(order, orderSlots, RoundMode::CAST_NONE, slots);",
             "LocalTensor<uint8_t> isPair = bitBuffer.Get<uint8_t>();",
-            "Compares(isPair, order, static_cast<float>(FIRST_PAIR) - 0.5f, CMPMODE::GT, slots);",
+            "const float lastMarker = static_cast<float>(FIRST_PAIR) - 0.5f;",
+            "CompareScalar(isPair, order, lastMarker, CMPMODE::GT, slots);",
         )
     )
     with through_queue(out, "rowQueue", "rowsLocal", "int32_t"):

@@ -154,7 +154,8 @@ extern "C" __global__ __aicore__ void dispatch(GM_ADDR ids, GM_ADDR source_row, 
     TakePayload(orderSlots, to, slots);
     Cast(order, orderSlots, RoundMode::CAST_NONE, slots);
     LocalTensor<uint8_t> isPair = bitBuffer.Get<uint8_t>();
-    Compares(isPair, order, static_cast<float>(FIRST_PAIR) - 0.5f, CMPMODE::GT, slots);
+    const float lastMarker = static_cast<float>(FIRST_PAIR) - 0.5f;
+    CompareScalar(isPair, order, lastMarker, CMPMODE::GT, slots);
     LocalTensor<int32_t> rowsLocal = rowQueue.AllocTensor<int32_t>();
     GatherMaskParams once;
     once.src0BlockStride = 1;

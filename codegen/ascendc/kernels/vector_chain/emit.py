@@ -76,24 +76,23 @@ def _write_body(out: CppWriter, plan: VectorChainPlan, helpers: set[str]) -> Non
     _write_names(out, plan)
     for table in plan.tables:
         _write_table(out, table)
-    once = TileText(plan, once=True, helpers=helpers)
+    text = TileText(plan, helpers)
     for i in plan.schedule.once:
-        _write(out, once, i)
-    each = TileText(plan, once=False, helpers=helpers)
+        _write(out, text, i)
     if plan.pieces > 1:
         with out.block("for (uint32_t item = first; item < last; ++item)"):
             out.line("const uint32_t row = item / PIECES;")
             out.line("const uint32_t column = item % PIECES * PIECE;")
             out.line("const uint32_t width = column + PIECE < COLUMNS ? PIECE : COLUMNS - column;")
             out.line("const uint32_t padded = (width + 7) / 8 * 8;")
-            _write_tile(out, each)
+            _write_tile(out, text)
     else:
         with out.block("for (uint32_t row = first; row < last; row += STEP_ROWS)"):
             out.line("const uint32_t count = row + STEP_ROWS < last ? STEP_ROWS : last - row;")
-            _write_tile(out, each)
+            _write_tile(out, text)
 
     for i in plan.schedule.once:
-        if once.is_queued(i):
+        if text.is_queued(i):
             out.line(f"v{i}Queue.FreeTensor(v{i});")
 
 

@@ -1,6 +1,5 @@
 """Expressions for sizes and places that the text of a chain's steps is made of."""
 
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from ascendfx.codegen.ascendc.kernels.vector_chain.layout import Form, Layout
@@ -15,12 +14,10 @@ class TileText:
 
     Attributes:
         plan: The plan.
-        once: Whether the step runs before the first tile.
         helpers: Collects the device functions that are called.
     """
 
     plan: VectorChainPlan
-    once: bool
     helpers: set[str] = field(default_factory=set)
 
     def layout(self, value: int) -> Layout:
@@ -85,8 +82,3 @@ def signed(expression: str) -> str:
 def index(expression: str) -> str:
     """Return a subscript, or nothing for 0."""
     return "" if expression == "0" else f"[{expression}]"
-
-
-def needs(helpers: AbstractSet[str]) -> bool:
-    """Return whether any device function is used."""
-    return bool(helpers)
