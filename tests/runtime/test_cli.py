@@ -1,0 +1,86 @@
+"""The command line: three steps each, data on stdout, errors without traceback."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+import ascendfx
+from ascendfx.runtime.cli.main import cli
+
+GRAPH = """\
+graph @g {
+  %0 = input "gate" : f32[2, 8]
+  %1 = input "up" : f32[2, 8]
+  %2 = silu %0 : f32[2, 8]
+  %3 = multiply %2, %1 : f32[2, 8]
+  return %3
+}
+"""
+
+
+def command(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    code = "from ascendfx.runtime.cli.main import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("name", ["", "demo", "compile", "run", "opt"])
+def test_every_command_explains_itself(name: str) -> None:
+    result = CliRunner().invoke(cli, [*filter(None, [name]), "--help"])
+    assert result.exit_code == 0
+    assert "Usage:" in result.output
+    assert len(result.output.splitlines()) > 6
+
+
+def test_opt_prints_the_program_after_the_passes(tmp_path: Path) -> None:
+    file = tmp_path / "g.ir"
+    file.write_text(GRAPH, encoding="utf-8")
+    result = CliRunner().invoke(cli, ["opt", str(file), "-p", "swiglu", "--stats"])
+    assert result.exit_code == 0
+    assert "swiglu %0, %1 : f32[2, 8]" in result.stdout
+    assert "1 swiglu" in result.stderr
+    assert CliRunner().invoke(cli, ["opt", str(file)]).stdout == GRAPH
+
+
+def test_opt_names_the_known_passes(tmp_path: Path) -> None:
+    file = tmp_path / "g.ir"
+    file.write_text(GRAPH, encoding="utf-8")
+    result = CliRunner().invoke(cli, ["opt", str(file), "-p", "swigly"])
+    assert result.exit_code == 2
+    assert "no pass is called `swigly`" in result.stderr
+    assert "swiglu" in result.stderr
+
+
+def test_a_malformed_program_is_one_error_without_traceback(tmp_path: Path) -> None:
+    file = tmp_path / "bad.ir"
+    file.write_text(GRAPH.replace("silu", "sily"), encoding="utf-8")
+    done = command("opt", str(file))
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert done.stderr.startswith("error[unknown-op]: no operation is called `sily`")
+    assert "Traceback" not in done.stderr
+
+
+def test_compile_then_run_continues_a_prompt(tmp_path: Path) -> None:
+    package = tmp_path / "pkg"
+    model = str(ascendfx.bundled_model())
+    done = command("compile", model, "-o", str(package), "--dtype", "float32")
+    assert done.returncode == 0, done.stderr
+    assert "decode: " in done.stdout
+    golden = json.loads((ascendfx.bundled_model() / "golden_generations.json").read_text())
+    item = golden["items"][1]
+    done = command("run", str(package), "-p", item["prompt"], "-n", "8", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["token_ids"] == item["output_ids"][:8]
+    assert done.stderr == ""  # no terminal: no progress
+
+
+def test_run_without_a_prompt_says_so(tmp_path: Path) -> None:
+    result = CliRunner().invoke(cli, ["run", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "no prompt" in result.stderr
