@@ -11,17 +11,27 @@ from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.runtime.presets import PASSES
 
 
+def _list_passes(context: click.Context, _option: click.Parameter, value: object) -> None:
+    if value:
+        click.echo("\n".join(sorted(PASSES)))
+        context.exit()
+
+
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("-p", "--passes", "names", default="", help="Comma-separated names, in order.")
 @click.option("--stats", is_flag=True, help="Print what each pass did to standard error.")
 @click.option("--remarks", is_flag=True, help="Print near misses to standard error.")
-@click.option("--list", "list_passes", is_flag=True, help="Print the names of all passes and stop.")
-def opt(file: Path, names: str, *, stats: bool, remarks: bool, list_passes: bool) -> None:
+@click.option(
+    "--list",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_list_passes,
+    help="Print the names of all passes and stop.",
+)
+def opt(file: Path, names: str, *, stats: bool, remarks: bool) -> None:
     """Print the program in FILE (.ir) after the given passes."""
-    if list_passes:
-        click.echo("\n".join(sorted(PASSES)))
-        return
     wanted = [name for name in names.split(",") if name]
     unknown = [name for name in wanted if name not in PASSES]
     if unknown:

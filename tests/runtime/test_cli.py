@@ -56,6 +56,12 @@ def test_opt_names_the_known_passes(tmp_path: Path) -> None:
     assert "swiglu" in result.stderr
 
 
+def test_opt_lists_its_passes_without_a_file() -> None:
+    result = CliRunner().invoke(cli, ["opt", "--list"])
+    assert result.exit_code == 0
+    assert "derive-incremental-form" in result.stdout.splitlines()
+
+
 def test_a_malformed_program_is_one_error_without_traceback(tmp_path: Path) -> None:
     file = tmp_path / "bad.ir"
     file.write_text(GRAPH.replace("silu", "sily"), encoding="utf-8")
