@@ -14,20 +14,22 @@ from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.hoist_transposes import HoistTransposes
 from ascendfx.passes.narrow_repeated_inputs import NarrowRepeatedInputs
+from ascendfx.passes.raise_operations import RaiseOperations
 from ascendfx.passes.recognise_causal_mask import RecogniseCausalMask
-from ascendfx.passes.rules import RAISING, RULES, SPLITTING
+from ascendfx.passes.rules import RULES
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.share_key_heads import ShareKeyHeads
 from ascendfx.passes.simplify import Simplify
+from ascendfx.passes.split_attention_parts import SplitAttentionParts
 
 RAISE: tuple[ProgramPass, ...] = (
     Simplify(),
     NarrowRepeatedInputs(),
     Simplify(),
-    ApplyRules(RAISING),
+    RaiseOperations(),
     RecogniseCausalMask(),
     HoistTransposes(),
-    ApplyRules(SPLITTING),
+    SplitAttentionParts(),
     ShareKeyHeads(),
     Simplify(),
 )
@@ -39,10 +41,12 @@ PASSES: Mapping[str, ProgramPass] = {
         DropUnused(),
         HoistTransposes(),
         NarrowRepeatedInputs(),
+        RaiseOperations(),
         RecogniseCausalMask(),
         ShareCommon(),
         ShareKeyHeads(),
         Simplify(),
+        SplitAttentionParts(),
     )
 } | {rule.name: ApplyRules((rule,)) for rule in RULES}
 """Every pass with default parameters, by the name used on the command line."""

@@ -1,18 +1,14 @@
 """Remove operations that only rename, and bring what remains into one form."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
-from ascendfx.ir.op import Op
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import Fidelity, GraphPass, GraphResult
 from ascendfx.passes.rebuild import rebuild
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.simplifications import SIMPLIFICATIONS
-
-Simplification = Callable[[GraphBuilder, Op, tuple[Value, ...]], Value | None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ from typing import Any
 
 from ascendfx.ir.graph import GraphBuilder, Value
 from ascendfx.ir.op import Op
-from ascendfx.passes.simplifications import arithmetic, formats, movement
-from ascendfx.passes.simplifications.repeated_halves import REPEATED
+from ascendfx.passes.simplifications import arithmetic, formats, movement, repeated_halves
 
 Simplification = Callable[[GraphBuilder, Any, tuple[Value, ...]], Value | None]
 """``simplification(builder, op, operands)``: an equal value, or None if it does not apply."""
@@ -15,7 +14,7 @@ _TABLES: tuple[Mapping[type[Op], tuple[Simplification, ...]], ...] = (
     arithmetic.TABLE,
     formats.TABLE,
     movement.TABLE,
-    REPEATED,
+    repeated_halves.TABLE,
 )
 
 SIMPLIFICATIONS: Mapping[type[Op], tuple[Simplification, ...]] = {

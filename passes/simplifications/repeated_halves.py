@@ -1,6 +1,5 @@
 """Compute on one half of a tensor that holds the same half twice."""
 
-from collections.abc import Mapping
 from typing import Any
 
 from ascendfx.ir.graph import GraphBuilder, Value
@@ -76,7 +75,7 @@ def repeated_axis(b: GraphBuilder, x: Value) -> int | None:
 _UNARY = (Cast, Cos, Negate, Sin)
 _BINARY = (Add, Divide, Multiply, Subtract)
 
-REPEATED: Mapping[type[Op], tuple[Any, ...]] = {
+TABLE: dict[type[Op], tuple[Any, ...]] = {
     **dict.fromkeys(_UNARY, (halve_unary,)),
     **dict.fromkeys(_BINARY, (halve_binary,)),
     Reshape: (halve_reshape,),

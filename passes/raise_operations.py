@@ -1,0 +1,24 @@
+"""Recognise the operations of the field in captured primitives."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ascendfx.ir.program import Program
+from ascendfx.passes.apply_rules import ApplyRules
+from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.rules import RAISING
+
+
+@dataclass(frozen=True, slots=True)
+class RaiseOperations(ProgramPass):
+    """Turns primitives into rms_norm, rotary, attention, routing, expert dispatch and swiglu.
+
+    Expects `Simplify`. What nearly fits stays as it is and is remarked with the line of the model.
+    """
+
+    name: ClassVar[str] = "raise-operations"
+    fidelity: ClassVar[Fidelity] = Fidelity.REAL
+
+    def run(self, program: Program) -> PassResult:
+        """Apply the raising rules to a fixed point."""
+        return ApplyRules(RAISING).run(program)
