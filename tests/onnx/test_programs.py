@@ -13,11 +13,13 @@ from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.absorb_projections import AbsorbProjections
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.fold_weights import FoldWeights
+from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import RAISE, run_pipeline
 from ascendfx.passes.share_common import ShareCommon
+from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
 from tests.onnx.assert_agrees import assert_program_agrees
 from tests.passes.serving_steps import checkpoint_of
-from tests.strategies.program_tensors import random_tensors
+from tests.strategies.program_tensors import checkpoint_types, random_tensors
 
 PROGRAMS = Path(__file__).parents[1] / "passes" / "programs"
 CAPTURED = sorted(path.stem for path in (PROGRAMS / "captured").glob("*.ir"))
@@ -44,7 +46,9 @@ def decode(name: str) -> Program:
     return ShareCommon().run(FoldWeights().run(absorbed).program).program
 
 
-def step_tensors(name: str, program: Program, seed: int) -> tuple[dict[str, Array], dict[str, int]]:
+def step_tensors(
+    name: str, program: Program, seed: int, *, block: int = BLOCK
+) -> tuple[dict[str, Array], dict[str, int]]:
     """Return a step of two requests with 5 and 2 cached tokens: three rows, one row, one padding.
 
     What no row may look at is not a number.
@@ -52,7 +56,7 @@ def step_tensors(name: str, program: Program, seed: int) -> tuple[dict[str, Arra
     random = np.random.default_rng(seed)
     table = np.array([[3, 0, 1], [2, 5, 4]])
     requests, positions = np.array([0, 0, 0, 1, 0]), np.array([5, 6, 7, 2, 0])
-    slots = table[requests, positions // BLOCK] * BLOCK + positions % BLOCK
+    slots = table[requests, positions // block] * block + positions % block
     slots[-1] = -1
     tensors = {
         **checkpoint_of(load(name), seed),
@@ -64,7 +68,7 @@ def step_tensors(name: str, program: Program, seed: int) -> tuple[dict[str, Arra
         "logit_rows": np.array([2, 3]),
     }
     known = [
-        table[r, t // BLOCK] * BLOCK + t % BLOCK for r, n in ((0, 5), (1, 2)) for t in range(n)
+        table[r, t // block] * block + t % block for r, n in ((0, 5), (1, 2)) for t in range(n)
     ]
     for cache_name, kind in program.main.input_types.items():
         if cache_name.startswith("cache."):
@@ -102,4 +106,25 @@ def test_a_program_of_raised_operations_agrees(name: str, tokens: int) -> None:
 def test_a_serving_step_agrees(name: str, form: object) -> None:
     program = form(name)  # type: ignore[operator]
     tensors, sizes = step_tensors(name, program, seed=3)
+    assert_program_agrees(program, tensors, sizes)
+
+
+@pytest.mark.parametrize("name", CAPTURED)
+def test_a_raised_program_agrees_in_its_own_formats(name: str) -> None:
+    program = load(f"captured/{name}")
+    raised, _ = run_pipeline(program, RAISE)
+    tensors = {
+        key: array.astype(checkpoint_types(program)[key].dtype.numpy).astype(np.float64)
+        if key in checkpoint_types(program)
+        else array
+        for key, array in random_tensors(program, seed=1, ids=96).items()
+    }
+    assert_program_agrees(raised, tensors, float_dtype=None)
+
+
+@pytest.mark.parametrize("steps", [PREFILL, DECODE], ids=["prefill", "decode"])
+def test_a_serving_step_of_a_captured_model_agrees(steps: tuple[ProgramPass, ...]) -> None:
+    name = "captured/v3yarn_f32"
+    program, _ = run_pipeline(load(name), (*TO_SERVING, *steps))
+    tensors, sizes = step_tensors(name, program, seed=5, block=128)
     assert_program_agrees(program, tensors, sizes)
