@@ -114,7 +114,15 @@ def _last_axis(draw: Any, b: GraphBuilder, values: list[Value]) -> Value:
             return b.add(Rotary(draw(st.booleans()), draw(st.booleans())), x, *tables)
 
 
+def _cut_and_turn(draw: Any, b: GraphBuilder, values: list[Value]) -> Value:
+    """Cut or join axes, then permute: what hoisting has to see through."""
+    x = _reshape(draw, b, values)
+    return b.add(Transpose(tuple(draw(st.permutations(range(b.type_of(x).rank))))), x)
+
+
 _STEPS: tuple[_Step, ...] = (
+    _cut_and_turn,
+    _cut_and_turn,
     _transpose,
     _transpose,
     _reshape,
