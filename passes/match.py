@@ -275,7 +275,7 @@ def _bind(subject: str, want: Any, have: Any, holes: dict[str, Any]) -> str | No
         expected = substitute_size(want, {name: holes[name] for name in names})
     else:
         expected = want
-    if isinstance(expected, bool) != isinstance(have, bool) or expected != have:
+    if expected != have:
         return f"{subject} is {_shown(have)}, not {_shown(expected)}"
     return ""
 
