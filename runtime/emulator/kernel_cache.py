@@ -9,7 +9,7 @@ import fcntl
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 from ascendfx.runtime.emulator.toolchain import cache_not_writable
@@ -58,7 +58,7 @@ def publish(built: Path, entry: Path) -> None:
 
 
 @contextlib.contextmanager
-def scratch_directory(parent: Path) -> Iterator[Path]:
+def scratch_directory(parent: Path) -> Generator[Path]:
     """Yield a new folder under ``parent`` and remove it afterwards.
 
     Raises:
@@ -74,7 +74,7 @@ def scratch_directory(parent: Path) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def exclusive(lock: Path) -> Iterator[None]:
+def exclusive(lock: Path) -> Generator[None]:
     """Let one process at a time into the block, so that a long build is not done twice.
 
     Raises:

@@ -113,6 +113,10 @@ void FinishCore(Core& core) {
               "the tensor allocated here is still %s when the kernel ends (FreeTensor missing)",
               buffer.state == BufferState::QUEUED ? "in its queue" : "allocated");
     }
+    if (core.registers[static_cast<int>(Register::ATOMIC)] != 0) {
+        Fault(core.site, PIPE_S, "leak", 0,
+              "an atomic mode is still on when the kernel ends (SetAtomicNone missing)");
+    }
     if (core.openEvents == 0) return CheckLastBarrier(core);
     for (uint32_t pair = 0; pair < kPipes * kPipes; ++pair) {
         for (uint32_t id = 0; id < kEventIds; ++id) {

@@ -26,6 +26,12 @@ VectorOperands UnaryOperands(const VectorCall& call, const LocalOperand& dst,
     return operands;
 }
 
+// Overlap rule of the general notes; int16_t is excepted there.
+bool MayAccumulate(Binary op) {
+    return op == Binary::ADD || op == Binary::SUB || op == Binary::MUL || op == Binary::MAX ||
+           op == Binary::MIN || op == Binary::ADD_RELU || op == Binary::SUB_RELU;
+}
+
 }  // namespace
 
 void RunBinary(Binary op, const VectorCall& call, const LocalOperand& dst,
@@ -40,6 +46,7 @@ void RunBinary(Binary op, const VectorCall& call, const LocalOperand& dst,
     operands.sourceCount = 2;
     operands.readsTarget = op == Binary::MUL_ADD_DST || op == Binary::FUSED_MUL_ADD ||
                            op == Binary::FUSED_MUL_ADD_RELU;
+    operands.accumulates = MayAccumulate(op) && call.target != Element::I16;
     const VectorShape shape = ShapeOf(call, bytes, site);
     if (!IssueVector(shape, operands, site)) return;
     const BinaryLoop loop =

@@ -187,7 +187,11 @@ bool IssueVector(const VectorShape& shape, const VectorOperands& operands, Site 
             ? 0
             : uint64_t{shape.repeats - 1} * shape.lanes + shape.lastLanes;
     if (elements == 0) return false;
-    if (shape.dense) CheckOverlap(shape, operands, site);
+    if (shape.dense) {
+        CheckOverlap(shape, operands, site);
+    } else {
+        CheckRepeatOverlap(shape, operands, site);
+    }
     reads.clear();
     writes.clear();
     for (uint32_t i = 0; i < operands.sourceCount; ++i) {

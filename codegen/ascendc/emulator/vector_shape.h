@@ -44,8 +44,12 @@ struct VectorOperands {
     VectorOperand target;
     VectorOperand sources[kMostSources];
     uint32_t sourceCount;
-    bool readsTarget = false;  // accumulates
+    bool readsTarget = false;
+    bool accumulates = false;  // the second source may be the target with a repeat stride of 0
 };
+
+// vector_overlap.cpp: of source and destination in the repeat form.
+void CheckRepeatOverlap(const VectorShape& shape, const VectorOperands& operands, Site site);
 
 // Checks and books the instruction; false if there is nothing to compute.
 bool IssueVector(const VectorShape& shape, const VectorOperands& operands, Site site);
