@@ -65,25 +65,37 @@ def test_lists_that_have_no_neighbours_to_merge_with(rows: int) -> None:
 
 
 @settings(max_examples=50)
-@given(capacity=st.integers(1, 512), top_k=st.integers(1, 8), experts=st.integers(1, 256))
+@given(capacity=st.integers(1, 5_000), top_k=st.integers(1, 8), experts=st.integers(1, 256))
 def test_every_plan_fits_local_memory(capacity: int, top_k: int, experts: int) -> None:
     plan = _plan(capacity, top_k, experts)
     assert local_bytes(plan.buffers) <= TARGET.unified_buffer
     assert plan.slots % 64 == 0
-    assert plan.first_pair + capacity * top_k <= plan.slots
+    assert plan.first_pair + plan.tile_rows * top_k <= plan.slots
     assert experts * plan.key_step <= 1 << 24
 
 
-def test_too_many_pairs_are_refused_with_the_numbers() -> None:
-    with pytest.raises(GraphError, match=r"dispatch-experts needs 2[0-9]*,[0-9]* bytes"):
-        _plan(1_024, 8, 256)
+@pytest.mark.parametrize(
+    ("capacity", "top_k", "experts"), [(1_024, 8, 256), (3_000, 4, 60), (10_000, 1, 8)]
+)
+def test_more_pairs_than_fit_go_tile_by_tile(capacity: int, top_k: int, experts: int) -> None:
+    random = np.random.default_rng(capacity)
+    ids = random.integers(0, experts, (capacity, top_k)) ** 2 // experts
+    plan = _plan(capacity, top_k, experts)
+    assert plan.is_tiled
+    for rows in (0, 1, plan.tile_rows, plan.tile_rows + 1, capacity):
+        _check(plan, ids.astype(np.int32), rows)
 
 
-def test_keys_beyond_f32_are_refused() -> None:
-    with pytest.raises(GraphError, match="f32 counts exactly to 16,777,216"):
-        _plan(10_000, 8, 256)
+def test_more_experts_than_fit_are_refused_with_the_numbers() -> None:
+    with pytest.raises(GraphError, match=r"dispatch-experts needs [0-9,]* bytes"):
+        _plan(1_024, 8, 9_000)
 
 
 def test_golden(golden: Golden) -> None:
     kernel = emit_dispatch_experts(_plan(512, 8, 256), "dispatch")
     golden.check("ascendc/dispatch_experts_v3.cpp", kernel.source)
+
+
+def test_golden_of_a_tiled_step(golden: Golden) -> None:
+    kernel = emit_dispatch_experts(_plan(4_096, 8, 256), "dispatch")
+    golden.check("ascendc/dispatch_experts_tiled.cpp", kernel.source)

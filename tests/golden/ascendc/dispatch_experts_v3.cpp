@@ -1,7 +1,7 @@
 // dispatch: pairs p = row * 8 + j by expert ids[p], stable; row < sizes[0] <= 512, 256 experts.
 // Slots: 0 .. 255 mark the end of an expert, 256 + p are pairs. Sort slots by (expert, slot),
 // then sort positions by slot: that inverts the order. Position less markers before it is the place.
-// One core, 138,784 bytes of local memory.
+// One core, 137,760 bytes of local memory.
 #include "kernel_operator.h"
 using namespace AscendC;
 
@@ -95,6 +95,56 @@ __aicore__ inline void TakePayload(const LocalTensor<int32_t>& payload,
     GatherMask(payload, records.ReinterpretCast<int32_t>(), odd, false, 0, every, kept);
 }
 
+// Orders the slots of `pairs` pairs by (expert, slot): `order` holds the slots in that order,
+// `from`, as int32, the position of each slot.
+__aicore__ inline void OrderSlots(LocalTensor<float>& to, LocalTensor<float>& from,
+                                  const LocalTensor<float>& order,
+                                  const LocalTensor<int32_t>& ids, uint32_t pairs, uint32_t slots) {
+    // Keys, negated because the sorter goes downwards: pair p of expert e has e * KEY_STEP + p, the
+    // marker of e has (e + 1) * KEY_STEP - 1, more than any of its pairs. The rest goes last.
+    Duplicate(from, LAST, static_cast<int32_t>(slots));
+    LocalTensor<float> pairKeys = from[FIRST_PAIR];
+    CreateVecIndex(to, 0.0f, slots);
+    Cast(pairKeys, ids, RoundMode::CAST_NONE, pairs);
+    Muls(pairKeys, pairKeys, -KEY_STEP, static_cast<int32_t>(pairs));
+    Sub(pairKeys, pairKeys, to, static_cast<int32_t>(pairs));
+    Muls(from, to, -KEY_STEP, static_cast<int32_t>(EXPERTS));
+    Adds(from, from, 1.0f - KEY_STEP, static_cast<int32_t>(EXPERTS));
+    LocalTensor<int32_t> payload = from[SLOTS].ReinterpretCast<int32_t>();
+    CreateVecIndex(payload, static_cast<int32_t>(0), slots);
+    SortRecords(to, from, slots);
+    LocalTensor<int32_t> taken = from.ReinterpretCast<int32_t>();
+    TakePayload(taken, to, slots);
+    Cast(order, taken, RoundMode::CAST_NONE, slots);
+    // Sort the positions by slot.
+    Muls(from, order, -1.0f, static_cast<int32_t>(slots));
+    payload = from[SLOTS].ReinterpretCast<int32_t>();
+    CreateVecIndex(payload, static_cast<int32_t>(0), slots);
+    SortRecords(to, from, slots);
+    taken = from.ReinterpretCast<int32_t>();
+    TakePayload(taken, to, slots);
+}
+
+// Takes the rows of the pairs in `order`; `pairOrder` and `isPair` are scratch.
+__aicore__ inline void TakeRows(const LocalTensor<int32_t>& rows, const LocalTensor<float>& order,
+                                const LocalTensor<float>& pairOrder,
+                                const LocalTensor<uint8_t>& isPair, uint32_t pairs,
+                                uint32_t slots) {
+    const float lastMarker = static_cast<float>(FIRST_PAIR) - 0.5f;
+    CompareScalar(isPair, order, lastMarker, CMPMODE::GT, slots);
+    GatherMaskParams once;
+    once.src0BlockStride = 1;
+    once.repeatTimes = 1;
+    once.src0RepeatStride = 8;
+    once.src1RepeatStride = 8;
+    uint64_t kept = 0;
+    GatherMask(pairOrder, order, isPair.ReinterpretCast<uint32_t>(), true, slots, once, kept);
+    // (p + 1/2) / TOP_K is at least 1 / (2 TOP_K) away from an integer: rounding is harmless.
+    Adds(pairOrder, pairOrder, 0.5f - static_cast<float>(FIRST_PAIR), static_cast<int32_t>(pairs));
+    Muls(pairOrder, pairOrder, ROWS_PER_PAIR, static_cast<int32_t>(pairs));
+    Cast(rows, pairOrder, RoundMode::CAST_FLOOR, pairs);
+}
+
 extern "C" __global__ __aicore__ void dispatch(GM_ADDR ids, GM_ADDR source_row, GM_ADDR place, GM_ADDR group_ends, GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
     GlobalTensor<int32_t> idsGm;
@@ -108,13 +158,11 @@ extern "C" __global__ __aicore__ void dispatch(GM_ADDR ids, GM_ADDR source_row, 
     GlobalTensor<int32_t> sizesGm;
     sizesGm.SetGlobalBuffer((__gm__ int32_t*)sizes, 8);
     const uint32_t rows = static_cast<uint32_t>(sizesGm.GetValue(0));
-    const uint32_t pairs = rows * TOP_K;
-    const uint32_t slots = (FIRST_PAIR + pairs + 63) / 64 * 64;
     TPipe pipe;
-    TBuf<TPosition::VECCALC> recordBufferA;
-    pipe.InitBuffer(recordBufferA, 34816);
-    TBuf<TPosition::VECCALC> recordBufferB;
-    pipe.InitBuffer(recordBufferB, 34816);
+    TBuf<TPosition::VECCALC> recordABuffer;
+    pipe.InitBuffer(recordABuffer, 34816);
+    TBuf<TPosition::VECCALC> recordBBuffer;
+    pipe.InitBuffer(recordBBuffer, 34816);
     TQue<TPosition::VECIN, 1> idQueue;
     pipe.InitBuffer(idQueue, 1, 16384);
     TBuf<TPosition::VECCALC> orderBuffer;
@@ -122,66 +170,29 @@ extern "C" __global__ __aicore__ void dispatch(GM_ADDR ids, GM_ADDR source_row, 
     TBuf<TPosition::VECCALC> bitBuffer;
     pipe.InitBuffer(bitBuffer, 544);
     TQue<TPosition::VECOUT, 1> rowQueue;
-    pipe.InitBuffer(rowQueue, 1, 17408);
+    pipe.InitBuffer(rowQueue, 1, 16384);
     TQue<TPosition::VECOUT, 1> placeQueue;
     pipe.InitBuffer(placeQueue, 1, 16384);
     TQue<TPosition::VECOUT, 1> endQueue;
     pipe.InitBuffer(endQueue, 1, 1024);
+    LocalTensor<float> to = recordABuffer.Get<float>();
+    LocalTensor<float> from = recordBBuffer.Get<float>();
+    LocalTensor<float> order = orderBuffer.Get<float>();
+    LocalTensor<uint8_t> isPair = bitBuffer.Get<uint8_t>();
+    const uint32_t pairs = rows * TOP_K;
+    const uint32_t slots = (FIRST_PAIR + pairs + 63) / 64 * 64;
     LocalTensor<int32_t> idsLocal = idQueue.AllocTensor<int32_t>();
     CopyIn(idsLocal, idsGm, 1, pairs * 4, 0, 0);
     idQueue.EnQue(idsLocal);
     idsLocal = idQueue.DeQue<int32_t>();
-    LocalTensor<float> to = recordBufferA.Get<float>();
-    LocalTensor<float> from = recordBufferB.Get<float>();
-
-    // Keys, negated because the sorter goes downwards: pair p of expert e has e * KEY_STEP + p,
-    // the marker of e has (e + 1) * KEY_STEP - 1, more than any of its pairs. The rest goes last.
-    Duplicate(from, LAST, static_cast<int32_t>(slots));
-    LocalTensor<float> pairKeys = from[FIRST_PAIR];
-    CreateVecIndex(to, 0.0f, slots);
-    Cast(pairKeys, idsLocal, RoundMode::CAST_NONE, pairs);
-    Muls(pairKeys, pairKeys, -KEY_STEP, static_cast<int32_t>(pairs));
-    Sub(pairKeys, pairKeys, to, static_cast<int32_t>(pairs));
-    Muls(from, to, -KEY_STEP, static_cast<int32_t>(EXPERTS));
-    Adds(from, from, 1.0f - KEY_STEP, static_cast<int32_t>(EXPERTS));
-    LocalTensor<int32_t> payload = from[SLOTS].ReinterpretCast<int32_t>();
-    CreateVecIndex(payload, static_cast<int32_t>(0), slots);
-    SortRecords(to, from, slots);
-
-    // The slots in expert order; pairs among them give the rows.
-    LocalTensor<float> order = orderBuffer.Get<float>();
-    LocalTensor<int32_t> orderSlots = from.ReinterpretCast<int32_t>();
-    TakePayload(orderSlots, to, slots);
-    Cast(order, orderSlots, RoundMode::CAST_NONE, slots);
-    LocalTensor<uint8_t> isPair = bitBuffer.Get<uint8_t>();
-    const float lastMarker = static_cast<float>(FIRST_PAIR) - 0.5f;
-    CompareScalar(isPair, order, lastMarker, CMPMODE::GT, slots);
+    OrderSlots(to, from, order, idsLocal, pairs, slots);
+    LocalTensor<int32_t> position = from.ReinterpretCast<int32_t>();
     LocalTensor<int32_t> rowsLocal = rowQueue.AllocTensor<int32_t>();
-    GatherMaskParams once;
-    once.src0BlockStride = 1;
-    once.repeatTimes = 1;
-    once.src0RepeatStride = 8;
-    once.src1RepeatStride = 8;
-    uint64_t kept = 0;
-    LocalTensor<float> pairOrder = to;
-    LocalTensor<uint32_t> pairBits = isPair.ReinterpretCast<uint32_t>();
-    GatherMask(pairOrder, order, pairBits, true, slots, once, kept);
-    // (p + 1/2) / TOP_K is at least 1 / (2 TOP_K) away from an integer: rounding is harmless.
-    Adds(pairOrder, pairOrder, 0.5f - static_cast<float>(FIRST_PAIR), static_cast<int32_t>(pairs));
-    Muls(pairOrder, pairOrder, ROWS_PER_PAIR, static_cast<int32_t>(pairs));
-    Cast(rowsLocal, pairOrder, RoundMode::CAST_FLOOR, pairs);
+    TakeRows(rowsLocal, order, to, isPair, pairs, slots);
     rowQueue.EnQue(rowsLocal);
     rowsLocal = rowQueue.DeQue<int32_t>();
     CopyOut(source_rowGm, rowsLocal, 1, pairs * 4, 0, 0);
     rowQueue.FreeTensor(rowsLocal);
-
-    // Sort the positions by slot.
-    Muls(from, order, -1.0f, static_cast<int32_t>(slots));
-    payload = from[SLOTS].ReinterpretCast<int32_t>();
-    CreateVecIndex(payload, static_cast<int32_t>(0), slots);
-    SortRecords(to, from, slots);
-    LocalTensor<int32_t> position = from.ReinterpretCast<int32_t>();
-    TakePayload(position, to, slots);
     LocalTensor<int32_t> placeLocal = placeQueue.AllocTensor<int32_t>();
     // As many markers stand before a pair as there are experts before its own.
     Sub(placeLocal, position[FIRST_PAIR], idsLocal, static_cast<int32_t>(pairs));
