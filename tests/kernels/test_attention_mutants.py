@@ -41,6 +41,8 @@ HARMLESS = {
     "KEY_TILE = 128; -> constexpr uint32_t KEY_TILE = 64;": _SMALLER,
     "K_STEP = 128; -> constexpr uint32_t K_STEP = 64;": _SMALLER,
     "N_STEP = 128; -> constexpr uint32_t N_STEP = 64;": _SMALLER,
+    "K_STEP = 64; -> constexpr uint32_t K_STEP = 32;": _SMALLER,
+    "N_STEP = 64; -> constexpr uint32_t N_STEP = 32;": _SMALLER,
     "L0C_HALF = 65536; -> constexpr uint32_t L0C_HALF = 32768;": "half of L0C is enough here",
     "SCORES_READY = 0; -> constexpr uint16_t SCORES_READY = 1;": _DIRECTION,
     "WEIGHTS_READY = 1; -> constexpr uint16_t WEIGHTS_READY = 2;": _DIRECTION,
@@ -54,6 +56,7 @@ HARMLESS = {
     "-> WaitFlag<HardEvent::M_MTE1>((half) ^ 1);": _PERMUTED,
     "-> WaitFlag<HardEvent::FIX_M>((half) ^ 1);": _PERMUTED,
     "-> WaitFlag<HardEvent::MTE1_MTE2>((slot) ^ 1);": _PERMUTED,
+    "-> for (uint32_t rows = 1; rows + 1 < KEY_TILE; rows *= 2) {": "the same powers of two",
     "-> Max(fold, ": "softmax may subtract any number near the maximum; peaked scores do notice",
 }
 """Reason why a mutant whose description contains the key does not matter."""
