@@ -30,6 +30,7 @@ class EmulatedExecutor:
     ) -> None:
         self._plans = plans
         kernels = {k.name: k for plan in plans.values() for k in plan.kernels}
+        progress("build kernels", 0, len(kernels))
         self._kernels = build_kernels(
             list(kernels.values()),
             target,
