@@ -48,6 +48,8 @@ RIGHT = (
     "if ASCEND_IS_AIV { PipeBarrier<PIPE_V>(); } else { return; }",
     "CreateVecIndex(i, 0, 64);",
     "ReduceMax(f, f, f, 64, true);",
+    "Muls(h, h, half(2) * half(3) + half(1), 64);",
+    "Transpose(h, h);",
 )
 
 WRONG = (
@@ -87,6 +89,7 @@ WRONG = (
     "SetAtomicAdd<uint32_t>();",
     "float x = b.GetValue(0);",
     "Adds(f, f, 1.0f, 64, 7);",
+    "Transpose(f, f);",
 )
 
 

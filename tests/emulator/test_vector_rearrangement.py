@@ -60,6 +60,18 @@ info.repeatTimes = 1;
 MrgSortSrcList<float> lists(work[0], work[64], work[128], work[192]);
 MrgSort(d, lists, info);
 }} break;
+case 43: {{
+Sort32(work, a, u, 8);
+MrgSort4Info info;
+for (int i = 0; i < 4; ++i) info.elementLengths[i] = 32;
+info.validBit = 15;
+info.ifExhaustedSuspension = true;
+MrgSort(d, MrgSortSrcList<float>(work[0], work[64], work[128], work[192]), info);
+uint16_t taken[4];
+GetMrgSortResult(taken[0], taken[1], taken[2], taken[3]);
+for (int i = 0; i < 4; ++i) d.SetValue({N} + i, float(taken[i]));
+}} break;
+case 44: Transpose(d.ReinterpretCast<half>(), a.ReinterpretCast<half>()); break;
 case 42: {{
 Sort32(work, a, u, 8);
 const uint16_t lengths[4] = {{32, 32, 32, 32}};
@@ -237,3 +249,21 @@ def test_two_merges_of_four_contiguous_lists() -> None:
     scores, _ = records(launch(42, 0, a=a, u=u), 256)
     np.testing.assert_array_equal(scores[:128], -np.sort(-a[:128]))
     np.testing.assert_array_equal(scores[128:], -np.sort(-a[128:256]))
+
+
+def test_a_merge_can_stop_when_a_list_is_exhausted_and_tell_what_it_took() -> None:
+    a, u = small_integers(3, high=1000), np.arange(N, dtype=np.uint32)
+    out = launch(43, 0, a=a, u=u)
+    taken = out[N : N + 4].astype(int)
+    assert 32 in taken
+    lists = [-np.sort(-a[32 * i : 32 * i + 32])[:count] for i, count in enumerate(taken)]
+    scores, _ = records(out, taken.sum())
+    np.testing.assert_array_equal(scores, -np.sort(-np.concatenate(lists)))
+
+
+def test_transpose_of_a_square_of_half() -> None:
+    square = np.arange(256, dtype=np.float16).reshape(16, 16)
+    a = np.zeros(N, np.float32)
+    a[:128] = square.ravel().view(np.float32)
+    out = launch(44, 0, a=a)[:128].view(np.float16)
+    np.testing.assert_array_equal(out.reshape(16, 16), square.T)

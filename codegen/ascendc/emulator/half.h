@@ -98,6 +98,13 @@ struct half {
     operator float() const { return emulator::HalfToFloat(bits); }
 };
 
+// Scalar arithmetic stays half, rounded once per operation, as the device's scalar unit has it.
+inline half operator+(half a, half b) { return half(static_cast<float>(a) + static_cast<float>(b)); }
+inline half operator-(half a, half b) { return half(static_cast<float>(a) - static_cast<float>(b)); }
+inline half operator*(half a, half b) { return half(static_cast<float>(a) * static_cast<float>(b)); }
+inline half operator/(half a, half b) { return half(static_cast<float>(a) / static_cast<float>(b)); }
+inline half operator-(half a) { return half(-static_cast<float>(a)); }
+
 struct bfloat16_t {
     uint16_t bits = 0;
 

@@ -1,4 +1,4 @@
-// Duplicate, CreateVecIndex, Brcb, Copy.
+// Duplicate, CreateVecIndex, Brcb, Copy, Transpose.
 #include "vector_fill.h"
 
 #include "element_bytes.h"
@@ -104,6 +104,25 @@ void RunCopy(const VectorCall& call, const LocalOperand& dst, const LocalOperand
     ForEachRun(shape, operands, [&](uint64_t n, std::byte* target, std::byte* const* sources) {
         std::memmove(target, sources[0], n * bytes);
     });
+}
+
+void RunTranspose(const LocalOperand& dst, const LocalOperand& src, Site site) {
+    constexpr uint64_t kEdge = 16, kBytes = kEdge * kEdge * 2;
+    const bool apart = dst.address + kBytes <= src.address || src.address + kBytes <= dst.address;
+    if (!apart && dst.address != src.address) {
+        Fault(site, PIPE_V, "arguments", dst.address,
+              "Transpose: source and destination overlap in part");
+    }
+    Cost cost;
+    cost.elements = kEdge * kEdge;
+    Issue("Transpose", PIPE_V, site, {Piece(src, 0, kBytes)}, {Piece(dst, 0, kBytes)}, cost);
+    if (!kValues) return;
+    uint16_t square[kEdge * kEdge];
+    std::memcpy(square, LocalBytes(src), kBytes);
+    auto* to = reinterpret_cast<uint16_t*>(LocalBytes(dst));
+    for (uint64_t i = 0; i < kEdge; ++i) {
+        for (uint64_t j = 0; j < kEdge; ++j) to[i * kEdge + j] = square[j * kEdge + i];
+    }
 }
 
 }  // namespace emulator

@@ -1,5 +1,5 @@
-// Duplicate, CreateVecIndex, Brcb, Copy.
-// Source: asc-devkit 9.1, API/Memory矢量计算/数据填充, 数据搬运/UB与UB数据搬运.
+// Duplicate, CreateVecIndex, Brcb, Copy, Transpose.
+// Source: asc-devkit 9.1, API/Memory矢量计算/数据填充, 数据搬运/UB与UB数据搬运, 数据排布转换.
 #ifndef ASCENDFX_EMULATOR_VECTOR_FILL_H
 #define ASCENDFX_EMULATOR_VECTOR_FILL_H
 
@@ -15,6 +15,8 @@ void RunBrcb(Element element, const LocalOperand& dst, const LocalOperand& src, 
              const AscendC::BrcbRepeatParams& params, Site site);
 void RunCopy(const VectorCall& call, const LocalOperand& dst, const LocalOperand& src,
              const AscendC::CopyRepeatParams& params, Site site);
+
+void RunTranspose(const LocalOperand& dst, const LocalOperand& src, Site site);
 
 template <typename T>
 constexpr bool IsFilled =
@@ -91,6 +93,15 @@ void Copy(const LocalTensor<T>& dst, const LocalTensor<T>& src, const uint64_t m
     emulator::RunCopy(
         emulator::RepeatCall("Copy", kElement, kElement, {mask, 0, isSetMask}, repeatTime), dst,
         src, repeatParams, site);
+}
+
+// One square of 16 by 16 elements.
+template <typename T>
+void Transpose(const LocalTensor<T>& dst, const LocalTensor<T>& src,
+               emulator::Site site = emulator::Site::Here()) {
+    static_assert(emulator::IsOneOf<T, int16_t, uint16_t, half>,
+                  "Transpose: T is int16_t, uint16_t or half");
+    emulator::RunTranspose(dst, src, site);
 }
 
 }  // namespace AscendC
