@@ -27,6 +27,8 @@ CPP_TYPE: Mapping[DType, str] = {
 REPEAT_ELEMENTS = 64
 """Elements of f32 or int32 one vector repeat covers (asc-devkit, high-dimensional split)."""
 
+_LARGEST_F32 = (2 - 2.0**-23) * 2.0**127
+
 MAX_COPY_BLOCKS = 4095
 """Largest ``blockCount`` of one copy (asc-devkit, DataCopyPad)."""
 
@@ -260,8 +262,7 @@ def write_buffers(out: CppWriter, buffers: Sequence[LocalBuffer]) -> None:
 
 
 def float_literal(value: float) -> str:
-    """Return ``value`` as a C++ ``float`` literal that reads back exactly."""
-    if value == float("-inf"):
-        return "-__builtin_inff()"
-    text = repr(float(value))
-    return f"{text}f"
+    """Return ``value`` as a C++ ``float`` literal; what f32 cannot hold is infinite."""
+    if abs(value) > _LARGEST_F32:
+        return "__builtin_inff()" if value > 0 else "-__builtin_inff()"
+    return f"{float(value)!r}f"
