@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from ascendfx.ir import ops
 from ascendfx.ir.onnx.body import Body, Tensor
-from ascendfx.ir.onnx.movement import count_up_to, expanded, part, reshaped
+from ascendfx.ir.onnx.movement import count_up_to, expanded, reshaped
 from ascendfx.ir.size import product
 from ascendfx.ir.tensor_type import DType, TensorType
 
@@ -20,13 +20,9 @@ def gather_rows(
 def take_along(
     body: Body, op: ops.TakeAlong, operands: Sequence[Tensor], _results: tuple[TensorType, ...]
 ) -> tuple[str, ...]:
-    """Choose; where ``ids`` is shorter on another axis, the rest of ``a`` is cut off first."""
+    """Choose."""
     a, ids = operands
-    name = a.name
-    for axis, (have, want) in enumerate(zip(a.shape, ids.shape, strict=True)):
-        if axis != op.axis and have != want:
-            name = part(body, name, axis, 0, want)
-    return (body.emit("GatherElements", name, ids.name, axis=op.axis),)
+    return (body.emit("GatherElements", a.name, ids.name, axis=op.axis),)
 
 
 def scatter_along(
