@@ -47,7 +47,8 @@ class NoisyInterpreter:
                 return [self._param(graph, name, call)]
             case ops.Call(callee=callee):
                 body = self.program.by_name[callee]
-                return self.run(body, dict(zip(body.input_types, operands, strict=True)), node.op)
+                given = dict(zip(body.input_types, operands, strict=True))
+                return self.run(body, given, node.op, noisy=noisy)
         op = node.op.substitute(self.sizes)
         results = list(op.reference(*operands))
         if isinstance(op, ops.RouteTopk):
