@@ -46,6 +46,12 @@ void RunGather(Element element, const LocalOperand& dst, const LocalOperand& src
     const uint32_t bytes = BytesOfElement(element);
     // The offsets are themselves an operand: they are checked before they are looked at.
     Issue("Gather offsets", PIPE_V, site, {Piece(offsets, 0, uint64_t{count} * 4)}, {}, Cost{});
+    if (!kValues) {  // the offsets were never computed
+        Cost cost;
+        cost.elements = count;
+        Issue("Gather", PIPE_V, site, {}, {Piece(dst, 0, uint64_t{count} * bytes)}, cost);
+        return;
+    }
     const auto* offset = reinterpret_cast<const uint32_t*>(LocalBytes(offsets));
     reads.clear();
     for (uint32_t i = 0; i < count; ++i) {
@@ -61,7 +67,6 @@ void RunGather(Element element, const LocalOperand& dst, const LocalOperand& src
     Cost cost;
     cost.elements = count;
     IssueLists("Gather", PIPE_V, site, ReadList(), RangeList{&write, 1}, cost);
-    if (!kValues) return;
     std::byte* to = LocalBytes(dst);
     const std::byte* from = LocalBytes(src) + base;
     if (bytes == 4) {
