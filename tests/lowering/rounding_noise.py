@@ -1,9 +1,12 @@
 """How far a plan may be from the truth if every operation errs as much as its bound allows.
 
 The program is interpreted in float64 while each result is moved by a random number of ulps within
-the bound of its operation: for sums of ``k`` products ``(k + 2) u`` of the sum of absolute values
-(Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., section 3.1), for functions a few
-``u`` of the result, and one rounding to the element format at the end.
+the bound of its operation: for functions a few ``u`` of the result, one rounding to the element
+format at the end, and for sums of ``k`` products ``sqrt(k + 1) u`` of the sum ``S`` of absolute
+values. Each of the ``k`` partial sums and ``k`` products is rounded with an independent error of
+mean zero, at most ``u S`` and in total ``u S``; so the variance of their sum is at most
+``(k + 1) u^2 S^2`` (Higham and Mary, A new approach to probabilistic rounding error analysis, SIAM
+J. Sci. Comput. 41(5), 2019, section 3).
 """
 
 import numpy as np
@@ -72,17 +75,18 @@ def _bound(op, operands, result, dtype):
     match op:
         case ops.Linear() | ops.HeadLinear():
             k = operands[0].shape[-1]
-            return (k + 2) * u * op.reference(*map(np.abs, operands))[0] + rounding
+            return _sum(k) * op.reference(*map(np.abs, operands))[0] + rounding
         case ops.GroupedLinear():
             k = operands[0].shape[-1]
             absolute = op.reference(np.abs(operands[0]), np.abs(operands[1]), operands[2])[0]
-            return (k + 2) * u * absolute + rounding
+            return _sum(k) * absolute + rounding
         case ops.CombineExperts():
             y, place, weights = operands
             absolute = op.reference(np.abs(y), place, np.abs(weights))[0]
-            return (weights.shape[1] + 2) * u * absolute + rounding
+            return _sum(weights.shape[1]) * absolute + rounding
         case ops.RmsNorm():
-            return (operands[0].shape[-1] + FUNCTION_ULPS) * u * np.abs(result) + rounding
+            functions = FUNCTION_ULPS * u
+            return (_sum(operands[0].shape[-1]) + functions) * np.abs(result) + rounding
         case ops.Rotary():
             return FUNCTION_ULPS * u * np.max(np.abs(operands[0])) + rounding
         case ops.Add() | ops.Subtract():
@@ -93,6 +97,11 @@ def _bound(op, operands, result, dtype):
             return FUNCTION_ULPS * u * np.abs(result) + rounding
 
 
+def _sum(k):
+    """Return the relative error of a sum of ``k`` products in f32."""
+    return np.sqrt(k + 1) * UNIT[DType.F32]
+
+
 def _attention_bound(op, operands, dtype):
     """Scores err like sums; an error d of a score changes its weight by the factor exp(d).
 
@@ -101,12 +110,12 @@ def _attention_bound(op, operands, dtype):
     p = op.parts
     u, values = UNIT[DType.F32], np.max(np.abs(operands[2 * p]))
     score = op.scale * sum(
-        (q.shape[-1] + 2) * np.max(np.einsum("rhd,qtgd->rhqtg", np.abs(q), np.abs(k)))
+        _sum(q.shape[-1]) * np.max(np.einsum("rhd,qtgd->rhqtg", np.abs(q), np.abs(k)))
         for q, k in zip(operands[:p], operands[p : 2 * p], strict=True)
     )
     context = operands[p].shape[1]
     weights = 0.0 if dtype is DType.F32 else 2 * UNIT[dtype]
-    return (2 * u * score + (context + FUNCTION_ULPS) * u + weights) * values
+    return (2 * score + _sum(context) + FUNCTION_ULPS * u + weights) * values
 
 
 def noise_bounds(program, tensors, inputs, sizes, seeds=range(8)):
