@@ -27,7 +27,7 @@ def decode_logits(executor: Executor, texts: Sequence[Sequence[int]]) -> NDArray
     capacities = executor.capacities("decode")
     requests = _requests(texts, capacities.blocks)
     ones = [1] * len(requests)
-    steps = [_step(executor, "decode", requests, ones) for _ in range(len(texts[0]))]
+    steps = [run_step(executor, "decode", requests, ones) for _ in range(len(texts[0]))]
     return np.stack(steps, axis=1)
 
 
@@ -36,10 +36,10 @@ def chunk_logits(
 ) -> NDArray[np.float64]:
     """Return ``[chunks, vocabulary]``: the logits behind each prefill chunk of one text."""
     (request,) = _requests([text], executor.capacities("prefill").blocks)
-    return np.concatenate([_step(executor, "prefill", [request], [count]) for count in counts])
+    return np.concatenate([run_step(executor, "prefill", [request], [count]) for count in counts])
 
 
-def _step(
+def run_step(
     executor: Executor, plan: str, requests: Sequence[ActiveRequest], counts: Sequence[int]
 ) -> NDArray[Any]:
     step = build_step(
