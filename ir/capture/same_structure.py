@@ -79,13 +79,13 @@ def _same_tensor(a: Tensor | None, b: Tensor | None) -> bool:
 
 
 def _same_value(a: Any, b: Any, indices: tuple[int, int], depth: int) -> bool:
-    """Compare attributes; a number may differ where it is each layer's own index."""
+    """Compare attributes; a direct one may differ where it is each layer's own index."""
     if a is b:
         return True
     if type(a) is not type(b) or depth > _LIMIT or isinstance(a, Tensor):
         return False
     if isinstance(a, _PLAIN):
-        return bool(a == b) or (type(a) is int and (a, b) == indices)
+        return bool(a == b) or (depth == 1 and _is_index(a, b, indices))
     if isinstance(a, nn.Module):
         return _same_parts(a, b, indices)
     inside = _contents(a), _contents(b)
@@ -94,6 +94,24 @@ def _same_value(a: Any, b: Any, indices: tuple[int, int], depth: int) -> bool:
     return inside[0].keys() == inside[1].keys() and all(
         _same_value(inside[0][key], inside[1][key], indices, depth + 1) for key in inside[0]
     )
+
+
+def _is_index(a: Any, b: Any, indices: tuple[int, int]) -> bool:
+    return type(a) is int and type(b) is int and (a, b) == indices
+
+
+def index_attributes(first: nn.Module, second: nn.Module) -> dict[str, frozenset[str]]:
+    """Return the attributes in which two equal layers differ, by path: their indices."""
+    others = dict(second.named_modules())
+    found: dict[str, frozenset[str]] = {}
+    for path, module in first.named_modules():
+        twin = vars(others[path])
+        found[path] = frozenset(
+            name
+            for name, value in vars(module).items()
+            if type(value) is int and value != twin[name]
+        )
+    return {path: names for path, names in found.items() if names}
 
 
 _PLAIN = (bool, int, float, complex, str, bytes, set, frozenset, range, torch.dtype, torch.device)

@@ -2,11 +2,12 @@
 
 In a run of equal layers only the first two are traced. Each later one is replaced by a module that
 checks, while the model runs, that it is called exactly as the second one was, except for the one
-tensor that runs through the chain, and that marks its place in the graph. `outline_layers` turns
-the marks into calls of the traced layer's function.
+tensor that runs through the chain, and that marks its place in the graph. `repeat_layers` turns
+the marks into calls of the traced layer's function. A layer that looks at its own index may differ
+from the traced ones, so a run is given up when a traced layer reads it.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import TreeSpec, tree_flatten
 
-from ascendfx.ir.capture.same_structure import LayerList, runs_of_equal_layers
+from ascendfx.ir.capture.same_structure import LayerList, index_attributes, runs_of_equal_layers
 
 MARK = "ascendfx.repeated_layer.default"
 """The overload that marks the place of a layer that was not traced."""
@@ -134,8 +135,10 @@ def shortened(model: nn.Module, runs: Sequence[Run]) -> Generator[None]:
         for run in runs:
             holder = model.get_submodule(run.layers.path)
             calls = _Calls()
-            for index in run.indices[:2]:
-                layer = run.layers.layers[index]
+            first, second = (run.layers.layers[index] for index in run.indices[:2])
+            watched = index_attributes(first, second)
+            for layer in (first, second):
+                _watch(layer, watched, undo)
                 undo.callback(
                     layer.register_forward_pre_hook(_before(calls), with_kwargs=True).remove
                 )
@@ -145,6 +148,22 @@ def shortened(model: nn.Module, runs: Sequence[Run]) -> Generator[None]:
                 undo.callback(setattr, holder, str(index), layer)
                 setattr(holder, str(index), _StandIn(layer, run.layers.path_of(index), calls))
         yield
+
+
+def _watch(layer: nn.Module, attributes: Mapping[str, frozenset[str]], undo: ExitStack) -> None:
+    """Let the attributes that hold the layer's index raise when they are read."""
+
+    def read(_module: nn.Module) -> int:
+        raise NotAChainError
+
+    for path, names in attributes.items():
+        module = layer.get_submodule(path)
+        plain = type(module)
+        body = {"__module__": plain.__module__, "__qualname__": plain.__qualname__}
+        undo.callback(setattr, module, "__class__", plain)
+        module.__class__ = type(
+            plain.__name__, (plain,), {**body, **{name: property(read) for name in names}}
+        )
 
 
 def _before(calls: _Calls) -> Any:
