@@ -8,6 +8,7 @@ import json
 import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -78,9 +79,11 @@ def read_header(file: Path) -> dict[str, StoredTensor]:
             raise _damaged(file, f"the header should have {length} bytes, the file has {size}")
         text = handle.read(length)
     try:
-        header: dict[str, Any] = json.loads(text)
-    except ValueError as error:
+        header: Any = json.loads(text)
+    except (ValueError, RecursionError) as error:
         raise _damaged(file, f"the header is no JSON: {error}") from error
+    if not isinstance(header, dict):
+        raise _damaged(file, "the header is no JSON object")
     start = 8 + length
     return {
         name: _entry(file, name, fields, start, size)
@@ -89,7 +92,9 @@ def read_header(file: Path) -> dict[str, StoredTensor]:
     }
 
 
-def _entry(file: Path, name: str, fields: Mapping[str, Any], start: int, size: int) -> StoredTensor:
+def _entry(file: Path, name: str, fields: Any, start: int, size: int) -> StoredTensor:
+    if not _well_formed(fields):
+        raise _damaged(file, f"tensor `{name}` has no dtype, shape and data_offsets")
     spelled = fields["dtype"]
     if spelled not in FORMATS:
         raise GraphError(
@@ -97,12 +102,26 @@ def _entry(file: Path, name: str, fields: Mapping[str, Any], start: int, size: i
         )
     begin, end = (start + offset for offset in fields["data_offsets"])
     shape = tuple(fields["shape"])
-    needed = int(np.prod(shape, dtype=np.int64)) * FORMATS[spelled].itemsize
+    needed = prod(shape) * FORMATS[spelled].itemsize
     if end > size:
         raise _damaged(file, f"tensor `{name}` ends at byte {end}, the file has {size} bytes")
     if end - begin != needed:
         raise _damaged(file, f"tensor `{name}` has {end - begin} bytes instead of {needed}")
     return StoredTensor(file, FORMATS[spelled], shape, begin, end)
+
+
+def _well_formed(fields: Any) -> bool:
+    """Whether the description of a tensor has its fields, with sizes that are not negative."""
+    if not isinstance(fields, dict) or not isinstance(fields.get("dtype"), str):
+        return False
+    lists = (fields.get("shape"), fields.get("data_offsets"))
+    return all(isinstance(each, list) and all(map(_is_size, each)) for each in lists) and (
+        len(fields["data_offsets"]) == 2
+    )
+
+
+def _is_size(value: object) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _damaged(file: Path, what: str) -> GraphError:
