@@ -46,7 +46,9 @@ def make_kernel(
     for each in arguments:
         cpp = CPP_TYPES[each.dtype]
         lines.append(f"GlobalTensor<{cpp}> {each.name}Gm;")
-        lines.append(f"{each.name}Gm.SetGlobalBuffer((__gm__ {cpp}*){each.name}_, {each.elements});")
+        lines.append(
+            f"{each.name}Gm.SetGlobalBuffer((__gm__ {cpp}*){each.name}_, {each.elements});"
+        )
     lines += [*body.strip().splitlines(), "}", ""]
     return Kernel(name, "test", kind, blocks, tuple(arguments), "\n".join(lines))
 
