@@ -39,6 +39,7 @@ _PERMUTED = "both flags are raised, or taken back, in any order"
 
 HARMLESS = {
     "KEY_TILE = 128; -> constexpr uint32_t KEY_TILE = 64;": _SMALLER,
+    "KEY_TILE = 64; -> constexpr uint32_t KEY_TILE = 32;": _SMALLER,
     "K_STEP = 128; -> constexpr uint32_t K_STEP = 64;": _SMALLER,
     "N_STEP = 128; -> constexpr uint32_t N_STEP = 64;": _SMALLER,
     "K_STEP = 64; -> constexpr uint32_t K_STEP = 32;": _SMALLER,

@@ -161,7 +161,7 @@ def emit_chunked_prefill_attention(plan: ChunkedPrefillPlan, name: str) -> Kerne
     out.line()
     write_step_sizes(out)
     _write_inputs(out, plan)
-    methods = (_MASK, divide_rows_text(), _store_text(plan))
+    methods = (_MASK, divide_rows_text(), _store_text(plan.shape.dtype))
     write_vector_core(out, plan.tiles, methods)
     write_runs(out, causal=True)
     with mixed_kernel(out, name, arguments):
@@ -323,34 +323,42 @@ _MASK = """\
 """
 
 
-def _store_text(plan: ChunkedPrefillPlan) -> str:
-    """Return ``VectorCore::Store``: divide, round, and write rows of one head."""
-    bf16 = plan.shape.dtype is DType.BF16
-    chunk = "2 * HALF_TILE / VALUES" if bf16 else "VECTOR_LANES"
-    source = "rounded" if bf16 else "output[lane * VALUES]"
-    convert = """\
-            LocalTensor<Element> rounded(TPosition::VECOUT, TILE, 4 * HALF_TILE);
-            Cast(rounded, output[lane * VALUES], RoundMode::CAST_RINT, copy.blockCount * VALUES);
-"""
-    return f"""\
+_STORE_HEAD = """\
     // output / total, rounded, to out[row, head, :].
-    __aicore__ inline void Store(const Work& work, const Results& results) {{
+    __aicore__ inline void Store(const Work& work, const Results& results) {
         DivideRows(total);
         const uint32_t rows = Smaller(lanes, work.lanes - firstLane);
+        const uint64_t first = work.row + firstLane;
         DataCopyExtParams copy;
         copy.blockLen = VALUES * sizeof(Element);
         copy.srcStride = 0;
         copy.dstStride = (HEADS - 1) * VALUES * sizeof(Element);
-        for (uint32_t lane = 0; lane < rows; lane += {chunk}) {{
-            const uint64_t row = work.row + firstLane + lane;
-            copy.blockCount = Smaller({chunk}, rows - lane);
-{convert if bf16 else ""}\
-            Handoff<HardEvent::V_MTE3>();
-            DataCopyPad(results.out[(row * HEADS + work.head) * VALUES], {source}, copy);
-            Handoff<HardEvent::MTE3_V>();
-        }}
-    }}
 """
+
+_STORE_F32 = """\
+        copy.blockCount = rows;
+        Handoff<HardEvent::V_MTE3>();
+        DataCopyPad(results.out[(first * HEADS + work.head) * VALUES], output, copy);
+        Handoff<HardEvent::MTE3_V>();
+    }
+"""
+
+_STORE_BF16 = """\
+        LocalTensor<Element> rounded(TPosition::VECOUT, TILE, 4 * HALF_TILE);
+        for (uint32_t lane = 0; lane < rows; lane += 2 * HALF_TILE / VALUES) {
+            copy.blockCount = Smaller(2 * HALF_TILE / VALUES, rows - lane);
+            Cast(rounded, output[lane * VALUES], RoundMode::CAST_RINT, copy.blockCount * VALUES);
+            Handoff<HardEvent::V_MTE3>();
+            DataCopyPad(results.out[((first + lane) * HEADS + work.head) * VALUES], rounded, copy);
+            Handoff<HardEvent::MTE3_V>();
+        }
+    }
+"""
+
+
+def _store_text(dtype: DType) -> str:
+    """Return ``VectorCore::Store``: divide, round, and write rows of one head."""
+    return _STORE_HEAD + (_STORE_BF16 if dtype is DType.BF16 else _STORE_F32)
 
 
 def _write_inputs(out: CppWriter, plan: ChunkedPrefillPlan) -> None:

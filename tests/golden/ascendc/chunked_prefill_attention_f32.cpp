@@ -595,17 +595,15 @@ struct VectorCore {
     __aicore__ inline void Store(const Work& work, const Results& results) {
         DivideRows(total);
         const uint32_t rows = Smaller(lanes, work.lanes - firstLane);
+        const uint64_t first = work.row + firstLane;
         DataCopyExtParams copy;
         copy.blockLen = VALUES * sizeof(Element);
         copy.srcStride = 0;
         copy.dstStride = (HEADS - 1) * VALUES * sizeof(Element);
-        for (uint32_t lane = 0; lane < rows; lane += VECTOR_LANES) {
-            const uint64_t row = work.row + firstLane + lane;
-            copy.blockCount = Smaller(VECTOR_LANES, rows - lane);
-            Handoff<HardEvent::V_MTE3>();
-            DataCopyPad(results.out[(row * HEADS + work.head) * VALUES], output[lane * VALUES], copy);
-            Handoff<HardEvent::MTE3_V>();
-        }
+        copy.blockCount = rows;
+        Handoff<HardEvent::V_MTE3>();
+        DataCopyPad(results.out[(first * HEADS + work.head) * VALUES], output, copy);
+        Handoff<HardEvent::MTE3_V>();
     }
 };
 

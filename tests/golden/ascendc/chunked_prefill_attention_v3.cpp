@@ -595,17 +595,17 @@ struct VectorCore {
     __aicore__ inline void Store(const Work& work, const Results& results) {
         DivideRows(total);
         const uint32_t rows = Smaller(lanes, work.lanes - firstLane);
+        const uint64_t first = work.row + firstLane;
         DataCopyExtParams copy;
         copy.blockLen = VALUES * sizeof(Element);
         copy.srcStride = 0;
         copy.dstStride = (HEADS - 1) * VALUES * sizeof(Element);
+        LocalTensor<Element> rounded(TPosition::VECOUT, TILE, 4 * HALF_TILE);
         for (uint32_t lane = 0; lane < rows; lane += 2 * HALF_TILE / VALUES) {
-            const uint64_t row = work.row + firstLane + lane;
             copy.blockCount = Smaller(2 * HALF_TILE / VALUES, rows - lane);
-            LocalTensor<Element> rounded(TPosition::VECOUT, TILE, 4 * HALF_TILE);
             Cast(rounded, output[lane * VALUES], RoundMode::CAST_RINT, copy.blockCount * VALUES);
             Handoff<HardEvent::V_MTE3>();
-            DataCopyPad(results.out[(row * HEADS + work.head) * VALUES], rounded, copy);
+            DataCopyPad(results.out[((first + lane) * HEADS + work.head) * VALUES], rounded, copy);
             Handoff<HardEvent::MTE3_V>();
         }
     }
