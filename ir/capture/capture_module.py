@@ -43,10 +43,11 @@ def capture_module(
 def facts_of(program: Program, name: str, config: dict[str, Any]) -> ModelFacts:
     """Return the facts that a program and a configuration in the usual spelling tell."""
     logits = program.main.output_types[0]
+    last = logits.shape[-1]
     return ModelFacts(
         name=name,
         dtype=logits.dtype,
-        vocabulary=int(logits.shape[-1]),
+        vocabulary=last if isinstance(last, int) else 0,
         max_positions=int(config.get("max_position_embeddings") or 0),
         end_ids=end_ids_of(config),
         config=config,

@@ -17,7 +17,7 @@ class ModelFacts:
     Attributes:
         name: Class of the model, for reports.
         dtype: Element format of its hidden states.
-        vocabulary: Number of token ids.
+        vocabulary: Number of token ids; 0 if it is not known now.
         max_positions: Longest sequence the model was made for; 0 if it does not say.
         end_ids: Token ids that end a generation; empty if the model names none.
         directory: Where it was read from; None for a module.

@@ -18,7 +18,7 @@ Ids = NDArray[np.int64]
 
 
 class _Widened(TorchDispatchMode):
-    """Replaces every float format that a call asks for by float64: nothing is rounded on the way."""
+    """Replaces every float format that a call asks for by float64: nothing is rounded between."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         del types
@@ -37,8 +37,13 @@ def eager_in_float64(model: nn.Module, ids: Ids) -> NDArray[np.float64]:
     if getattr(getattr(model, "config", None), "n_routed_experts", None):
         # The loop over experts: unlike the captured form, and possible in float64.
         model.set_experts_implementation("eager")  # pyright: ignore[reportCallIssue]
-    with torch.no_grad(), _Widened():
-        found = model.double()(torch.from_numpy(ids))
+    plain = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float64)
+        with torch.no_grad(), _Widened():
+            found = model.double()(torch.from_numpy(ids))
+    finally:
+        torch.set_default_dtype(plain)
     logits = found if isinstance(found, torch.Tensor) else found.logits
     return logits.numpy()
 

@@ -18,9 +18,9 @@ def _of(number: float) -> Handler:
     return handler
 
 
-def full(t: Translation, out: TensorType, _like: Any, number: Any, **_keywords: Any) -> Result:
-    """One number everywhere."""
-    return t.filled(number, out)
+def full(t: Translation, out: TensorType, *arguments: Any, **_keywords: Any) -> Result:
+    """One number everywhere: the last argument, whatever stands before it."""
+    return t.filled(arguments[-1], out)
 
 
 def fill(t: Translation, out: TensorType, _like: Any, number: Any) -> Result:

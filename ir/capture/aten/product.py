@@ -6,12 +6,16 @@ from typing import Any
 from ascendfx.ir.capture.translation import Handler, Result, Translation
 from ascendfx.ir.graph import Value
 from ascendfx.ir.ops.add import Add
+from ascendfx.ir.ops.greater import Greater
 from ascendfx.ir.ops.grouped_linear import GroupedLinear
+from ascendfx.ir.ops.input import Input
 from ascendfx.ir.ops.iota import Iota
 from ascendfx.ir.ops.less_equal import LessEqual
 from ascendfx.ir.ops.linear import Linear
 from ascendfx.ir.ops.matmul import Matmul
 from ascendfx.ir.ops.multiply import Multiply
+from ascendfx.ir.ops.param import Param
+from ascendfx.ir.ops.reduce_max import ReduceMax
 from ascendfx.ir.ops.select import Select
 from ascendfx.ir.ops.softmax import Softmax
 from ascendfx.ir.ops.transpose import Transpose
@@ -82,6 +86,9 @@ def attention(  # noqa: PLR0917  # the order is ATen's
 ) -> Result:
     """``softmax(q k^T scale + mask) v`` as separate nodes.
 
+    A query that may see nothing gets zeros. That is written out only where the mask depends on
+    tensors; one made of positions alone, such as a causal one, lets every query see itself.
+
     Source: PyTorch documentation of ``torch.nn.functional.scaled_dot_product_attention``.
     """
     if dropout:
@@ -105,7 +112,19 @@ def attention(  # noqa: PLR0917  # the order is ATen's
             scores = t.add(Select(), given, scores, low)
         else:
             scores = t.add(Add(), scores, t.cast(given, out.dtype))
-    return t.add(Matmul(), t.add(Softmax(rank - 1), scores), v)
+    if mask is None or not _depends_on_tensors(t, t.whole(mask)):
+        return t.add(Matmul(), t.add(Softmax(rank - 1), scores), v)
+    sees = t.add(Greater(), t.add(ReduceMax((rank - 1,)), scores), low)
+    zero = t.constant(0, out.dtype)
+    weights = t.add(Softmax(rank - 1), t.add(Select(), sees, scores, zero))
+    return t.add(Matmul(), t.add(Select(), sees, weights, zero), v)
+
+
+def _depends_on_tensors(t: Translation, value: Value) -> bool:
+    operands = t.builder.operands_of(value)
+    if not operands:
+        return isinstance(t.builder.op_of(value), Input | Param)
+    return any(_depends_on_tensors(t, operand) for operand in operands)
 
 
 def _repeat_heads(t: Translation, a: Value, query: Value) -> Value:

@@ -70,7 +70,8 @@ def _bounds(t: Translation, size: Dim, length: Dim, part: tuple[Any, Any, int]) 
     if step == 1:
         if isinstance(start, int) and start < 0:
             # A negative start that reaches beyond the front means the front.
-            start = 0 if length == size else simplify_size(size + start)
+            beyond = isinstance(size, int) and size + start < 0
+            start = 0 if beyond or length == size else simplify_size(size + start)
         if length == size:
             start = 0
         return start, simplify_size(start + length)
