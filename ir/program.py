@@ -1,7 +1,7 @@
 """A program: the entry graph, the functions it calls, and how their weights are made."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from ascendfx.ir.graph import Graph, GraphBuilder, Value
@@ -37,10 +37,6 @@ class Program:
     def by_name(self) -> dict[str, Graph]:
         """Each graph by its name."""
         return {graph.name: graph for graph in self.graphs}
-
-    def map_graphs(self, transform: Callable[[Graph], Graph]) -> "Program":
-        """Return the program with every graph transformed; unused functions and recipes go."""
-        return replace(self, graphs=tuple(map(transform, self.graphs))).pruned()
 
     def pruned(self) -> "Program":
         """Return the program without functions that nobody calls and recipes nobody needs."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.tensor_type import DType, TensorType
+from ascendfx.ir.tensor_type import DType
 
 
 class TensorSource(Protocol):
@@ -128,11 +128,6 @@ class TensorsByKey(Mapping[str, NDArray[Any]]):
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-
-def type_in(source: TensorSource, key: str) -> TensorType:
-    """Return the type of a tensor of ``source``."""
-    return TensorType(source.dtype(key), source.shape(key))
 
 
 def dtype_of_array(array: NDArray[Any]) -> DType:

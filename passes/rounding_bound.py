@@ -13,7 +13,7 @@ from ascendfx.ir.graph import Graph
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.ops import Call, Histogram, Input, Param, Sort, Topk
 from ascendfx.ir.program import Program
-from ascendfx.passes.rounding_expansions import EXPANSIONS, Bounded
+from ascendfx.passes.rounding_expansions import EXPANSIONS, Bounded, exact
 from ascendfx.passes.rounding_rules import MOVES, RULES, movable
 
 
@@ -32,12 +32,6 @@ def rounding_bound(
     inputs = {name: exact(tensors[name]) for name in program.main.input_types}
     results = _Run(program, tensors, bound_sizes).graph(program.main, inputs, None)
     return tuple(error for _, error in results)
-
-
-def exact(value: object) -> Bounded:
-    """Return a value without error."""
-    array = np.asarray(value)
-    return array, np.zeros(array.shape)
 
 
 class _Run:

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from ascendfx.codegen.ascendc.kernel import Direction
 from ascendfx.codegen.ascendc.launch_plan import Place
 from ascendfx.codegen.ascendc.weight_spec import evaluate_weight
 from ascendfx.runtime.emulator import build_kernels
@@ -61,12 +60,3 @@ def _aligned(size, alignment=512):
     raw = np.zeros(size + alignment, np.uint8)
     start = -raw.ctypes.data % alignment
     return raw[start : start + size]
-
-
-def written_buffers(plan, launch):
-    kernel = plan.kernel_by_name[launch.kernel]
-    return [
-        actual.buffer
-        for formal, actual in zip(kernel.arguments, launch.arguments, strict=True)
-        if formal.direction in (Direction.OUT, Direction.IN_OUT)
-    ]

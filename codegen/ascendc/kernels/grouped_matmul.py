@@ -43,14 +43,12 @@ class GroupedMatmulPlan:
         tile: Tile sizes.
         memory: Local bytes of a tile.
         blocks: Cube cores in use; the tiles of all experts are dealt out in turn.
-        epilogue: What happens to a sum before it is rounded; nothing yet.
     """
 
     product: CubeProduct
     tile: CubeTile
     memory: CubeMemory
     blocks: int
-    epilogue: None = None
 
 
 def plan_grouped_matmul(

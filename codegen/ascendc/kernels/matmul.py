@@ -48,7 +48,6 @@ class MatmulPlan:
         tile: Tile sizes.
         memory: Local bytes of a tile.
         blocks: Cube cores in use; tile t goes to block t mod blocks, n varies fastest.
-        epilogue: What happens to a sum before it is rounded; nothing yet.
     """
 
     rows: DeviceSize | int
@@ -56,7 +55,6 @@ class MatmulPlan:
     tile: CubeTile
     memory: CubeMemory
     blocks: int
-    epilogue: None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from ascendfx.codegen.ascendc.lowering.view import (
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, Node, Value
-from ascendfx.ir.ops import CacheRead, Constant, Input
+from ascendfx.ir.ops import CacheRead, Input
 from ascendfx.ir.size import Dim, product
 from ascendfx.ir.text.printer import print_node
 
@@ -115,12 +115,6 @@ def find_constants(graph: Graph) -> frozenset[int]:
         if not varies and all(operand.node in found for operand in node.operands):
             found.add(position)
     return frozenset(found)
-
-
-def scalar_value(graph: Graph, value: Value) -> float | int | bool | None:
-    """Return the number a value is everywhere, or None."""
-    op = graph.op_of(value)
-    return op.value if isinstance(op, Constant) else None
 
 
 def rows_and_columns(context: GraphContext, view: View, columns: int) -> View | None:
