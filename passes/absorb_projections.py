@@ -15,7 +15,9 @@ class AbsorbProjections(ProgramPass):
 
     A decode step then reads each cached latent once and never expands it: per row, head and cached
     token the work falls from ``n * c`` multiplications to none. Long prefill chunks keep the
-    expanded form, where the shorter inner products win (facts: DeepSeek-V2, section 2.1.2).
+    expanded form, where the shorter inner products win.
+
+    Source: DeepSeek-V2, arXiv 2405.04434, section 2.1.2.
     """
 
     name: ClassVar[str] = "absorb-projections"

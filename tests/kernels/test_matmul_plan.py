@@ -41,7 +41,7 @@ def assert_fits(plan: MatmulPlan | GroupedMatmulPlan, target: Target) -> None:
 
 
 def assert_instruction_ranges(plan: MatmulPlan | GroupedMatmulPlan) -> None:
-    """Ranges of facts/ascendc.md sections 6 and 7, for every call of the text."""
+    """Ranges of asc-devkit's pages of the copy, load, Mmad and Fixpipe calls, for every call."""
     tile, k0 = plan.tile, plan.product.k0
     assert all(size % 16 == 0 for size in (tile.m, tile.n, tile.l1_k, tile.l0_k))
     assert max(tile.m, tile.n, tile.l0_k) <= 4_095  # Mmad, nSize of Fixpipe
@@ -137,7 +137,7 @@ def test_decode_streams_the_weight_and_keeps_x() -> None:
 
 
 def test_a_large_product_gets_the_published_tile() -> None:
-    # facts/ascend910b.md section 3.3: the fastest published GEMM uses 128 x 256 x 64.
+    # asc-devkit, sample matmul_high_performance: its fastest row uses 128 x 256 x 64.
     plan = plan_matmul(rows=8_192, n=8_192, k=8_192, dtype=DType.BF16, target=ASCEND_910B3)
     assert (plan.tile.m, plan.tile.n, plan.tile.l0_k) == (128, 256, 64)
 

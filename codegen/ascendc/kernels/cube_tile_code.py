@@ -1,6 +1,6 @@
 """The text of one cube tile: ``struct CubeTile`` with the copies, the product and the result.
 
-Layouts, outer to inner index (facts/ascendc.md section 7): a matrix ``[rows, k]`` lies in L1 as
+Layouts, outer to inner index (asc-devkit, matrix layouts): a matrix ``[rows, k]`` lies in L1 as
 ``[k / K0, rows / 16, 16, K0]`` (Nz), in L0A as ``[rows / 16, k / K0, 16, K0]`` (Zz); ``W`` lies in
 L0B as ``[k / K0, n / 16, 16, K0]`` (Zn), which is the order it has in L1 already. ``W`` stored as
 ``[k, n]`` lies in L1 as ``[k / 16, n / K0, 16, K0]``, so that two neighbouring f32 fractals form

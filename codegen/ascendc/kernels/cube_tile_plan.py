@@ -3,8 +3,9 @@
 A tile is ``[m, n]`` outputs. ``x`` and ``W`` pass through L1 in k steps of ``l1_k`` and through
 L0A and L0B in steps of ``l0_k``, both with two buffers; the sums stay in L0C.
 
-Source of the rates: facts/ascend910b.md section 5 (copies, MTE1, Mmad; calibrated by published
-samples, not by a device of ours).
+Sources of the rates: asc-devkit, appendix "performance of cube instructions" (L1 to L0, Mmad), and
+its samples ``data_copy`` and ``matmul_high_performance`` with their published profiles (copies,
+heads). No device of ours has confirmed them.
 """
 
 from collections.abc import Iterator
@@ -22,16 +23,16 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 
 _COPY_CYCLES = 300  # head of one MTE2 or Fixpipe instruction
-_GM_TO_L1 = 75  # bytes per cycle, one core
+_GM_TO_L1 = 75  # bytes per cycle of one core, as the next ones
 _L0C_TO_GM = 39
-_L2_BYTES_PER_SECOND = 4.94e12  # section 3.1: GM to L1 with ND to NZ, hits
 _L1_TO_L0A = 256
 _L1_TO_L0B = 128
+_L2_BYTES_PER_SECOND = 4.94e12  # of the chip; sample data_copy: GM to L1 with ND to NZ, hits in L2
 _MTE1_CYCLES = 50  # head of one LoadData
-_MMAD_CYCLES = 20
+_MMAD_CYCLES = 20  # head of one Mmad
 _CUBE_K = {DType.BF16: 16, DType.F32: 4}  # terms per cycle and fractal
 _ROW_TILES = (16, 32, 64, 128, 256)
-_MODEL_ERROR = 0.05  # section 5: the model is accepted if it is this near to the published GEMM
+_MODEL_ERROR = 0.05  # relative; how near the model comes to the published profile of the GEMM
 _MAX_COLUMNS = 256
 _MAX_L0_K = 256
 _WIDE_K = 64  # k steps above this are multiples of it: 128 or 256 bytes of a row
