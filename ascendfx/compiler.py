@@ -1,18 +1,16 @@
 """`compile`: from a model to an engine that generates."""
 
-from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ascendfx.runtime.compile_model import Limits, compile_model
 from ascendfx.runtime.engine.engine import Engine
+from ascendfx.runtime.progress import Progress, silent
 from ascendfx.runtime.start_engine import start_engine
 
 if TYPE_CHECKING:
     from torch import nn
-
-Progress = Callable[[str, int, int], None]
 
 
 def compile(  # noqa: A001  # the field's name for it
@@ -27,7 +25,7 @@ def compile(  # noqa: A001  # the field's name for it
     executor: str = "emulator",
     dump_dir: str | PathLike[str] | None = None,
     kernel_cache: str | PathLike[str] | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Engine:
     """Compile a DeepSeek model for an Ascend 910B and return an engine that runs it.
 
@@ -48,29 +46,24 @@ def compile(  # noqa: A001  # the field's name for it
             ``"reference"`` interprets the graph in float64.
         dump_dir: Receives the program after each pass.
         kernel_cache: Folder of built kernels; None: the user's cache folder.
-        progress: ``progress(what, done, total)`` during work over two seconds.
+        progress: ``progress(what, done, total)`` as each stage goes on; silent by default.
 
     Raises:
         GraphError: The model cannot be captured or lowered, or an option is wrong; the message
             says what, where and what to do.
     """
     limits = Limits(max_batch, max_context, prefill_chunk, cache_blocks)
-    report = progress or _silent
     compiled = compile_model(
         model,
         target,
         dtype=dtype,
         limits=limits,
         dump_dir=Path(dump_dir) if dump_dir else None,
-        progress=report,
+        progress=progress,
     )
     return start_engine(
         compiled,
         executor,
         kernel_cache=Path(kernel_cache) if kernel_cache else None,
-        progress=report,
+        progress=progress,
     )
-
-
-def _silent(what: str, done: int, total: int) -> None:
-    """Show nothing."""
