@@ -49,7 +49,7 @@ PASSES: Mapping[str, ProgramPass] = {
         SplitAttentionParts(),
     )
 } | {rule.name: ApplyRules((rule,)) for rule in RULES}
-"""Every pass with default parameters, by the name used on the command line."""
+"""Local passes and rules with default parameters, by name; `runtime/presets.py` adds the rest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Named pipelines: the only place that puts passes into one list."""
+"""Named pipelines from a captured program to the programs that are lowered."""
 
 from collections.abc import Mapping
 
@@ -33,4 +33,4 @@ PASSES: Mapping[str, ProgramPass] = {
     **LOCAL_PASSES,
     **{each.name: each for each in (AbsorbProjections(), DeriveIncrementalForm(), FoldWeights())},
 }
-"""Every pass with default parameters, by the name used on the command line."""
+"""Every pass and rule that `ascendfx opt` knows, with default parameters, by name."""

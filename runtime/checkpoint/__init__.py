@@ -1,1 +1,1 @@
-"""Reading checkpoints and writing packages, lazily and safely."""
+"""Modules and Hugging Face directories as programs and lazily read weights."""

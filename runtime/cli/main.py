@@ -27,7 +27,7 @@ for command in (compile_command, demo, opt, run):
 
 
 def main() -> None:
-    """Run the command line; the only place that catches `GraphError`."""
+    """Run the command line; the only place that turns a `GraphError` into an exit code."""
     try:
         cli()
     except GraphError as error:

@@ -15,9 +15,9 @@ class EmulatorError(Exception):
         line: Line of the emitted text, from 1; 0 if the fault has no place in it.
         address: Byte in the memory concerned, event id or flag id, as the text says.
         text: What is wrong.
-        kind: Kebab-case class of the fault: ``alignment``, ``arguments``, ``bounds``,
-            ``capacity``, ``deadlock``, ``direction``, ``event``, ``flag``, ``host-memory``,
-            ``leak``, ``poison``, ``queue`` or ``race``.
+        kind: Kebab-case class of the fault: ``alignment``, ``arguments``, ``barrier``,
+            ``bounds``, ``capacity``, ``deadlock``, ``direction``, ``event``, ``flag``,
+            ``host-memory``, ``leak``, ``poison``, ``queue`` or ``race``.
         excerpt: The line of the emitted text, stripped.
     """
 

@@ -35,7 +35,6 @@ from ascendfx.runtime.emulator.toolchain import (
 HEADER = "kernel_operator.h"
 _PRECOMPILED = f"{HEADER}.gch"
 _INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
-_X86 = ("x86_64", "AMD64")
 _SUBJECT = "the emulator"
 
 
@@ -146,7 +145,7 @@ def _included(name: str, sources: Mapping[str, str], seen: set[str]) -> set[str]
 
 def _unit_flags(unit: str) -> tuple[str, ...]:
     """Return the flags of one source file; only ``*_avx2.cpp`` may use AVX2, on hosts of x86."""
-    wide = unit.endswith("_avx2.cpp") and platform.machine() in _X86
+    wide = unit.endswith("_avx2.cpp") and platform.machine() == "x86_64"
     return (*RUNTIME_FLAGS, "-mavx2", "-mf16c") if wide else RUNTIME_FLAGS
 
 
