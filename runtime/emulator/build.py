@@ -1,7 +1,7 @@
 """Turn emitted kernels into shared objects, in parallel and through the cache."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -23,9 +23,7 @@ from ascendfx.runtime.emulator.toolchain import (
     cache_not_writable,
     run_compiler,
 )
-
-Progress = Callable[[str, int, int], None]
-"""Called with a kernel's name, how many are ready, and how many there are."""
+from ascendfx.runtime.progress import Progress, silent
 
 _ENTRY = "ascendfx_entry"
 
@@ -36,7 +34,7 @@ def build_kernels(
     *,
     cache_dir: Path | None = None,
     checks: Checks | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> dict[str, BuiltKernel]:
     """Compile ``kernels`` in parallel, taking from the cache what it has.
 
@@ -45,7 +43,7 @@ def build_kernels(
         target: Chip whose capacities the launches check.
         cache_dir: Folder of compiled files; default: the user's cache folder.
         checks: What the emulator checks; default: everything.
-        progress: Called after each kernel, from the calling thread.
+        progress: Told about ``build kernels`` after each one, from the calling thread.
 
     Returns:
         The launchable kernels by name.
@@ -53,6 +51,7 @@ def build_kernels(
     Raises:
         GraphError: No compiler, a kernel does not compile, or the cache cannot be written.
     """
+    progress("build kernels", 0, len(kernels))
     library = build_library(cache_dir or default_cache_dir(), checks or Checks())
     entries: dict[str, Path] = {}
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 1) as pool:
@@ -60,11 +59,9 @@ def build_kernels(
         try:
             for done, (kernel, future) in enumerate(zip(kernels, futures, strict=True), start=1):
                 entries[kernel.name] = future.result()
-                if progress is not None:
-                    progress(kernel.name, done, len(kernels))
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+                progress("build kernels", done, len(kernels))
+        finally:
+            pool.shutdown(cancel_futures=True)  # after a failure, what waits is not begun
     return {
         kernel.name: BuiltKernel(kernel, target, entries[kernel.name], library)
         for kernel in kernels

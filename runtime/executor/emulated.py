@@ -30,12 +30,11 @@ class EmulatedExecutor:
     ) -> None:
         self._plans = plans
         kernels = {k.name: k for plan in plans.values() for k in plan.kernels}
-        progress("build kernels", 0, len(kernels))
         self._kernels = build_kernels(
             list(kernels.values()),
             target,
             cache_dir=cache_dir,
-            progress=lambda _name, done, total: progress("build kernels", done, total),
+            progress=progress,
         )
         self._arena = np.zeros(max(plan.arena_bytes for plan in plans.values()), np.uint8)
         self._weights = weights

@@ -67,7 +67,7 @@ def _write(compiled: CompiledModel, directory: Path, progress: Progress) -> None
         directory / WEIGHTS,
         [TensorEntry(spec.name, spec.dtype, spec.packed_shape) for spec in compiled.weights],
         lambda name: evaluate_weight(by_name[name], TensorsByKey(compiled.source)),
-        progress=lambda done, total, _name: progress("write weights", done, total),
+        progress=progress,
     )
     if compiled.tokenizer:
         shutil.copyfile(compiled.tokenizer, directory / TOKENIZER)

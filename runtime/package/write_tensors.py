@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
+from ascendfx.runtime.progress import Progress, silent
 
 _NAMES = {
     DType.F64: "F64",
@@ -56,7 +57,7 @@ def write_tensors(
     entries: Sequence[TensorEntry],
     load: Callable[[str], NDArray[Any]],
     *,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Progress = silent,
 ) -> None:
     """Write ``path``; it exists completely or not at all.
 
@@ -64,7 +65,7 @@ def write_tensors(
         path: The file; its folder exists.
         entries: The tensors in file order.
         load: Returns the tensor of a name; called once for each, in order.
-        progress: ``progress(done, total, name)`` before each tensor.
+        progress: Told about ``write weights`` before each tensor and at the end.
 
     Raises:
         GraphError: The disk is full or not writable, or a tensor is not what its entry says.
@@ -83,9 +84,9 @@ def write_tensors(
         with temporary.open("wb") as file:
             file.write(header)
             for done, entry in enumerate(entries):
-                if progress:
-                    progress(done, len(entries), entry.name)
+                progress("write weights", done, len(entries))
                 _write_one(file, entry, load(entry.name))
+        progress("write weights", len(entries), len(entries))
         temporary.replace(path)
     except OSError as error:
         raise _disk_error(path, error) from error
