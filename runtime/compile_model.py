@@ -42,11 +42,10 @@ class Limits:
     cache_blocks: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("max_batch", "max_context", "prefill_chunk"):
-            if getattr(self, name) < 1:
-                raise GraphError(
-                    "bad-limit", f"{name} must be at least 1, got {getattr(self, name)}"
-                )
+        for name in ("max_batch", "max_context", "prefill_chunk", "cache_blocks"):
+            limit = getattr(self, name)
+            if limit is not None and limit < 1:
+                raise GraphError("bad-limit", f"{name} must be at least 1, got {limit}")
 
     @property
     def table_blocks(self) -> int:
@@ -56,7 +55,8 @@ class Limits:
     @property
     def blocks(self) -> int:
         """Blocks of every cache."""
-        return self.cache_blocks or self.max_batch * self.table_blocks
+        needed = self.max_batch * self.table_blocks
+        return needed if self.cache_blocks is None else self.cache_blocks
 
 
 def compile_model(
