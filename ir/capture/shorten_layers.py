@@ -18,9 +18,6 @@ from torch.utils._pytree import TreeSpec, tree_flatten
 
 from ascendfx.ir.capture.same_structure import LayerList, index_attributes, runs_of_equal_layers
 
-MARK = "ascendfx.repeated_layer.default"
-"""The overload that marks the place of a layer that was not traced."""
-
 
 @torch.library.custom_op("ascendfx::repeated_layer", mutates_args=())
 def repeated_layer(hidden: Tensor, path: str) -> Tensor:

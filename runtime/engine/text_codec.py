@@ -21,7 +21,6 @@ class TextCodec:
             self._tokenizer = Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises plain Exception
             raise GraphError("bad-tokenizer", f"{path} is not a tokenizer file: {error}") from error
-        self.path = path
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of ``text`` with the special tokens the model expects."""

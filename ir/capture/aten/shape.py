@@ -1,4 +1,4 @@
-"""ATen calls that move elements without computing: views, joins, parts, fresh tensors."""
+"""ATen calls that move elements without computing: views, joins, parts."""
 
 from typing import Any
 

@@ -18,8 +18,8 @@ from ascendfx.codegen.ascendc.kernels.vector_chain.program import (
 from ascendfx.codegen.ascendc.kernels.vector_kernel import round_up
 from ascendfx.ir.tensor_type import DType
 
-_QUEUE_EVENTS = 8
-"""Event ids of the input queues of a core."""
+QUEUE_EVENTS = 8
+"""Buffers the queues of one position may own, an event id each (asc-devkit, TQue overview)."""
 
 _MOST_OWN_QUEUES = 2
 """Loads with a queue of their own if not all can have one: two buffers each, two shared queues."""
@@ -97,7 +97,7 @@ def stays_in_queue(program: ChainProgram, value: int) -> bool:
     ]
     tiled = [i for i in loads if not program.is_fixed(i)]
     shares = any(isinstance(step, Load) for i, step in enumerate(program.steps) if i not in loads)
-    if 2 * len(tiled) + (len(loads) - len(tiled)) + 2 * shares <= _QUEUE_EVENTS:
+    if 2 * len(tiled) + (len(loads) - len(tiled)) + 2 * shares <= QUEUE_EVENTS:
         return value in loads
     return value in tiled[:_MOST_OWN_QUEUES]
 

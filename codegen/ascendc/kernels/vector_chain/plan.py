@@ -8,6 +8,7 @@ from ascendfx.codegen.ascendc.kernels.reduction_work import reduce_max_work_elem
 from ascendfx.codegen.ascendc.kernels.vector_chain.layout import Form
 from ascendfx.codegen.ascendc.kernels.vector_chain.lower import lower_graph
 from ascendfx.codegen.ascendc.kernels.vector_chain.places import (
+    QUEUE_EVENTS,
     Places,
     Schedule,
     Tile,
@@ -41,9 +42,6 @@ _PIECE = 2_048
 
 _COPIES = ((2, 2), (2, 1), (1, 1))
 """Buffers per input and output queue, in order of preference: overlap is given up last."""
-
-_QUEUE_EVENTS = 8
-"""Buffers that the queues of one position may own: each takes an event id of the core."""
 
 _QUEUES = (BufferKind.INPUT, BufferKind.OUTPUT)
 
@@ -165,7 +163,7 @@ def _copies(buffers: Iterable[LocalBuffer], kind: BufferKind) -> int:
 
 
 def _has_events(buffers: Sequence[LocalBuffer]) -> bool:
-    return all(_copies(buffers, kind) <= _QUEUE_EVENTS for kind in _QUEUES)
+    return all(_copies(buffers, kind) <= QUEUE_EVENTS for kind in _QUEUES)
 
 
 def _check_fits(plan: VectorChainPlan, target: Target) -> None:
@@ -183,7 +181,7 @@ def _check_fits(plan: VectorChainPlan, target: Target) -> None:
         raise GraphError(
             code="too-many-queues",
             reason=f"{plan.name} copies {_copies(plan.buffers, BufferKind.INPUT)} tensors in and "
-            f"{_copies(plan.buffers, BufferKind.OUTPUT)} out, a core has {_QUEUE_EVENTS} event ids "
+            f"{_copies(plan.buffers, BufferKind.OUTPUT)} out, a core has {QUEUE_EVENTS} event ids "
             "for the queues of either position",
             hint="split the chain",
         )
