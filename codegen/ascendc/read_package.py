@@ -29,17 +29,23 @@ def _checked_files(directory: Path) -> dict[str, str]:
     if not manifest.is_file():
         raise GraphError(code="not-a-package", reason=f"{directory} has no {MANIFEST}")
     files: dict[str, str] = {}
-    for line in manifest.read_text(encoding="utf-8").splitlines():
-        digest, path = line.split("  ", 1)
+    for line in manifest.read_text(encoding="utf-8", errors="replace").splitlines():
+        digest, gap, path = line.partition("  ")
+        if not gap:
+            raise _damaged(directory, MANIFEST, "has a line without a path")
         file = directory / path
         if not file.is_file():
-            raise GraphError(code="package-damaged", reason=f"{directory}: `{path}` is missing")
+            raise _damaged(directory, path, "is missing")
         data = file.read_bytes()
         if hashlib.sha256(data).hexdigest() != digest:
-            raise GraphError(
-                code="package-damaged",
-                reason=f"{directory}: `{path}` is not what was written",
-                hint="compile the package again",
-            )
+            raise _damaged(directory, path, "is not what was written")
         files[path] = data.decode("utf-8")
     return files
+
+
+def _damaged(directory: Path, path: str, what: str) -> GraphError:
+    return GraphError(
+        code="package-damaged",
+        reason=f"{directory}: `{path}` {what}",
+        hint="compile the model again",
+    )

@@ -7,7 +7,7 @@ import click
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.compile_model import Limits, compile_model
-from ascendfx.runtime.package.save_package import save_package
+from ascendfx.runtime.package.save_package import check_place, save_package
 
 
 @click.command("compile")
@@ -36,6 +36,7 @@ def compile_command(
     dump_dir: Path | None,
 ) -> None:
     """Compile the Hugging Face directory MODEL to a package of kernels, plans and weights."""
+    check_place(output)
     limits = Limits(max_batch=max_batch, max_context=max_context, prefill_chunk=prefill_chunk)
     with terminal_progress() as progress:
         compiled = compile_model(

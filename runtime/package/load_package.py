@@ -20,6 +20,9 @@ from ascendfx.runtime.executor.emulated import EmulatedExecutor
 from ascendfx.runtime.package.save_package import FORMAT, MANIFEST, TOKENIZER, WEIGHTS
 from ascendfx.runtime.progress import Progress, silent
 
+_FIELDS = ("target", "vocabulary", "end_tokens", "block_tokens", "tokenizer")
+_AGAIN = "compile the model again"
+
 
 def load(
     directory: "str | PathLike[str]",
@@ -39,19 +42,20 @@ def load(
     """
     folder = Path(directory)
     manifest = _read_manifest(folder)
+    target = find_target(manifest["target"])
+    codec = TextCodec(folder / TOKENIZER) if manifest["tokenizer"] else None
     plans = read_plans(folder)
-    weights = _map_weights(folder / WEIGHTS, plans)
+    weights = _map_weights(folder, plans)
     executor = EmulatedExecutor(
         plans,
         weights,
-        find_target(manifest["target"]),
+        target,
         cache_dir=Path(kernel_cache) if kernel_cache else None,
         progress=progress,
     )
     config = ServingConfig(
         manifest["vocabulary"], frozenset(manifest["end_tokens"]), manifest["block_tokens"]
     )
-    codec = TextCodec(folder / TOKENIZER) if manifest["tokenizer"] else None
     return Engine(config, executor, codec)
 
 
@@ -66,19 +70,29 @@ def _read_manifest(folder: Path) -> dict[str, Any]:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
-        raise GraphError("damaged-package", f"{path} cannot be read: {error}") from error
+        raise _damaged(f"{path} cannot be read: {error}") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         found = manifest.get("format") if isinstance(manifest, dict) else manifest
         raise GraphError(
             code="package-version",
             reason=f"{path} has format {found}, this version reads {FORMAT}",
-            hint="compile the model again",
+            hint=_AGAIN,
         )
+    missing = [field for field in _FIELDS if field not in manifest]
+    if missing:
+        raise _damaged(f"{path} has no `{missing[0]}`")
     return manifest
 
 
-def _map_weights(path: Path, plans: Mapping[str, LaunchPlan]) -> dict[str, NDArray[Any]]:
+def _damaged(reason: str) -> GraphError:
+    return GraphError("package-damaged", reason, hint=_AGAIN)
+
+
+def _map_weights(folder: Path, plans: Mapping[str, LaunchPlan]) -> dict[str, NDArray[Any]]:
     """Return every weight of the plans as a read-only view of the file."""
+    path = folder / WEIGHTS
+    if not path.is_file():
+        raise _damaged(f"{folder}: `{WEIGHTS}` is missing")
     stored = read_header(path)
     wanted: dict[str, Buffer] = {
         buffer.name: buffer for plan in plans.values() for buffer in plan.of_place(Place.WEIGHT)
@@ -86,13 +100,12 @@ def _map_weights(path: Path, plans: Mapping[str, LaunchPlan]) -> dict[str, NDArr
     weights: dict[str, NDArray[Any]] = {}
     for name, buffer in wanted.items():
         if name not in stored:
-            raise GraphError("missing-tensor", f"{path} has no tensor `{name}`")
+            raise GraphError("missing-tensor", f"{path} has no tensor `{name}`", hint=_AGAIN)
         array = stored[name].load()
         if array.shape != buffer.shape or array.dtype != buffer.dtype.numpy:
-            raise GraphError(
-                code="damaged-package",
-                reason=f"tensor `{name}` of {path} is {array.dtype}{list(array.shape)}, "
-                f"the plan wants {buffer.dtype.value}{list(buffer.shape)}",
+            raise _damaged(
+                f"tensor `{name}` of {path} is {array.dtype}{list(array.shape)}, "
+                f"the plan wants {buffer.dtype.value}{list(buffer.shape)}"
             )
         weights[name] = array
     return weights

@@ -27,7 +27,7 @@ def save_package(compiled: CompiledModel, directory: Path, *, progress: Progress
     Raises:
         GraphError: The place is taken by something else, or the disk is full or not writable.
     """
-    _check_place(directory)
+    check_place(directory)
     temporary = directory.with_name(f".{directory.name}.{os.getpid()}")
     try:
         temporary.mkdir(parents=True)
@@ -49,7 +49,12 @@ def save_package(compiled: CompiledModel, directory: Path, *, progress: Progress
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def _check_place(directory: Path) -> None:
+def check_place(directory: Path) -> None:
+    """Check that a package may be written here, before the work that leads to one.
+
+    Raises:
+        GraphError: The place is taken by something else.
+    """
     if directory.is_dir() and (not any(directory.iterdir()) or (directory / MANIFEST).is_file()):
         return
     if directory.exists():
