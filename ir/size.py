@@ -8,6 +8,11 @@ from typing import Any, cast
 import sympy
 from sympy.printing.str import StrPrinter
 
+_LONGEST = 400
+"""Characters of a size: far beyond any that serving makes, and read in no time."""
+_POWERS = 8
+"""Largest exponent in a size; there are few axes to multiply."""
+
 Dim = int | sympy.Expr
 """A size: an ``int``, or a SymPy expression over symbols made by `named_size`."""
 
@@ -82,6 +87,8 @@ def parse_size(text: str) -> Dim:
         return int(text)
     if text.isidentifier():
         return named_size(text)
+    if len(text) > _LONGEST:
+        raise ValueError(f"not a size: {text[:32]}... has {len(text)} characters")
     return simplify_size(_Reader(text).expression())
 
 
@@ -115,7 +122,10 @@ class _Reader:
             if self._take() == "*":
                 value = value * self._power()
             else:
-                value = sympy.floor(value / sympy.sympify(self._power()))
+                divisor = sympy.sympify(self._power())
+                if divisor == 0:
+                    raise ValueError(f"not a size: {self._text}")
+                value = sympy.floor(value / divisor)
         return value
 
     def _power(self) -> Any:
@@ -125,7 +135,10 @@ class _Reader:
         value = self._atom()
         if self._tokens and self._tokens[0] == "**":
             self._take()
-            value = value ** self._atom()
+            exponent = self._atom()
+            if not exponent.is_Integer or exponent > _POWERS:
+                raise ValueError(f"not a size: {self._text}")
+            value = value**exponent
         return value
 
     def _atom(self) -> Any:

@@ -45,9 +45,12 @@ def read_types(text: str, place: Location) -> tuple[TensorType, ...]:
 def _type(found: re.Match[str], place: Location, text: str) -> TensorType:
     try:
         dims = tuple(parse_size(d) for d in found["shape"].split(", ") if d)
-        return TensorType(DType(found["dtype"]), dims)
+        dtype = DType(found["dtype"])
     except ValueError as error:
         raise GraphError("syntax", f"this is not a type: {error}", place, text) from error
+    if any(isinstance(each, int) and each < 0 for each in dims):
+        raise GraphError("syntax", "this is not a type: a size is negative", place, text)
+    return TensorType(dtype, dims)
 
 
 class LiteralReader:
@@ -100,7 +103,7 @@ class LiteralReader:
                     return self._word(text)
                 case _:
                     raise self._error()
-        except (ValueError, SyntaxError) as error:
+        except (ValueError, SyntaxError, RecursionError) as error:
             raise self._error() from error
 
     def _word(self, text: str) -> Any:

@@ -11,16 +11,21 @@ from ascendfx.ir.op import Op
 from ascendfx.ir.ops import OPS, Call, Input, Param
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import TensorType
+from ascendfx.ir.text.attribute_types import attribute_types, fits
 from ascendfx.ir.text.literal import LiteralReader, read_types
 
 _GRAPH = re.compile(r"graph @(?P<name>[\w.-]+) \{")
 _RECIPE = re.compile(r'recipe @(?P<graph>[\w.-]+) "(?P<name>[^"]*)" \{')
+_NUMBER = "[0-9]{1,9}"
+"""Position of a node, or number of a result."""
+_VALUE = re.compile(rf"%({_NUMBER})(?:\.({_NUMBER}))?")
+_ONE = rf"%{_NUMBER}(?:\.{_NUMBER})?"
+_OPERANDS = rf"(?P<operands>(?: {_ONE}(?:, {_ONE})*)?)"
 _NODE = re.compile(
-    r'%(?P<at>\d+) = (?P<op>\w+)(?: "(?P<name>[^"]*)")?(?P<operands>(?: %[\d.]+,?)*)'
+    rf'%(?P<at>{_NUMBER}) = (?P<op>\w+)(?: "(?P<name>[^"]*)")?{_OPERANDS}'
     r"(?: \{(?P<attributes>.*)\})? : (?P<types>.+)"
 )
-_RETURN = re.compile(r"return(?P<operands>(?: %[\d.]+,?)*)")
-_VALUE = re.compile(r"%(\d+)(?:\.(\d+))?")
+_RETURN = re.compile(f"return{_OPERANDS}")
 _BY_MNEMONIC: Mapping[str, type[Op]] = {op.mnemonic: op for op in OPS}
 
 
@@ -99,7 +104,7 @@ def _parse_node(builder: GraphBuilder, position: int, line: _Line) -> None:
     op = _parse_op(found, stated, line)
     operands = _values(found["operands"], builder, position, line)
     with builder.at(line.place):
-        results = builder.add_multi(op, *operands)
+        results = _add(builder, op, operands, line)
     inferred = tuple(map(builder.type_of, results))
     if inferred != stated:
         shown = [", ".join(map(str, each)) for each in (inferred, stated)]
@@ -108,6 +113,17 @@ def _parse_node(builder: GraphBuilder, position: int, line: _Line) -> None:
             reason=f"{op.mnemonic} produces {shown[0]}, but {shown[1]} was stated",
             location=line.place,
         )
+
+
+def _add(
+    builder: GraphBuilder, op: Op, operands: tuple[Value, ...], line: _Line
+) -> tuple[Value, ...]:
+    """Add a node; rules of types assume the number of operands, which a text may have wrong."""
+    try:
+        return builder.add_multi(op, *operands)
+    except (TypeError, ValueError, IndexError) as error:
+        reason = f"{op.mnemonic} cannot have these operands and attributes: {error}"
+        raise GraphError("syntax", reason, line.place, line.text) from error
 
 
 def _parse_op(found: re.Match[str], stated: tuple[TensorType, ...], line: _Line) -> Op:
@@ -134,9 +150,13 @@ def _parse_op(found: re.Match[str], stated: tuple[TensorType, ...], line: _Line)
             location=line.place,
             hint=f"known: {', '.join(sorted(known))}" if known else "",
         )
+    wrong = [name for name, each in values.items() if not fits(each, attribute_types(kind)[name])]
+    if wrong:
+        reason = f"{found['op']}: attribute `{wrong[0]}` is of another type"
+        raise GraphError("syntax", reason, line.place, line.text)
     try:
         return kind(**values)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise GraphError("syntax", f"{found['op']}: {error}", line.place, line.text) from error
 
 

@@ -87,7 +87,22 @@ def test_quotients_survive(text: str) -> None:
     assert parse_size(print_size(size)) == size
 
 
-@pytest.mark.parametrize("text", ["2 +", "rows rows", "__import__('os')", "rows.x", "1e3", ""])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2 +",
+        "rows rows",
+        "__import__('os')",
+        "rows.x",
+        "1e3",
+        "",
+        "rows//0",
+        "9**9999999",
+        "(a + b)**300",
+        "a**b",
+        "(" * 500 + "a" + ")" * 500,
+    ],
+)
 def test_what_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="not a size"):
         parse_size(text)
@@ -113,6 +128,23 @@ HEAD = 'graph @g {\n  %0 = input "x" : f32[2, 3]\n'
         ("}\n", "syntax"),
         ("  nonsense\n", "syntax"),
         ("  %1 = matmul %0, %0 : f32[2, 2]\n  return %1\n}\n", "operand-type"),
+        ("  %1 = exp %.0 : f32[2, 3]\n  return %1\n}\n", "syntax"),
+        ("  return %0.0.0\n}\n", "syntax"),
+        ("  return %0 %0\n}\n", "syntax"),
+        ("  return %" + "9" * 5000 + "\n}\n", "syntax"),
+        ('  %1 = input "y" : f32[-3]\n  return %0\n}\n', "syntax"),
+        ('  %1 = input "y" : f32[' + "9" * 5000 + "]\n  return %0\n}\n", "syntax"),
+        (
+            '  %1 = input "y" : f32[' + "(" * 3000 + "a" + ")" * 3000 + "]\n  return %0\n}\n",
+            "syntax",
+        ),
+        ("  %1 = linear %0 : f32[2, 3]\n  return %1\n}\n", "syntax"),
+        ("  %1 = exp %0, %0 : f32[2, 3]\n  return %1\n}\n", "syntax"),
+        ('  %1 = softmax %0 {axis="one"} : f32[2, 3]\n  return %1\n}\n', "syntax"),
+        ("  %1 = softmax %0 {axis=true} : f32[2, 3]\n  return %1\n}\n", "syntax"),
+        ('  %1 = reshape %0 {shape="ab"} : f32[6]\n  return %1\n}\n', "syntax"),
+        ("  %1 = reshape %0 {shape=[f32]} : f32[6]\n  return %1\n}\n", "syntax"),
+        ("  %1 = reshape %0 {shape=" + "[" * 5000 + "} : f32[6]\n  return %1\n}\n", "syntax"),
     ],
 )
 def test_malformed_text_is_reported_with_its_line(body: str, code: str) -> None:
