@@ -12,7 +12,7 @@ from ascendfx.ir.tensor_type import TensorType
 
 @dataclass(frozen=True, slots=True)
 class Transpose(Op):
-    """``y.shape[i] = a.shape[permutation[i]]``.
+    """Axis ``i`` of the result is axis ``permutation[i]`` of the operand.
 
     Attributes:
         permutation: Old axis at each new place.
