@@ -12,16 +12,19 @@ _SOURCE = "definition; Su et al., arXiv 2104.09864, eq. 34"
 
 
 def _tables_do_not_widen(site: Site) -> bool:
-    leading = site.type_of("x").shape[:-1]
-    tables = broadcast(site.type_of("cos").shape[:-1], site.type_of("sin").shape[:-1])
-    same = site.type_of("cos") == site.type_of("sin")
-    return same and tables is not None and broadcast(leading, tables) == leading
+    leading, cos = site.type_of("x").shape[:-1], site.type_of("cos").shape[:-1]
+    return broadcast(leading, cos) == leading
+
+
+def _tables_are_alike(site: Site) -> bool:
+    return site.type_of("cos") == site.type_of("sin")
 
 
 _WHEN = (
     Precondition(
         "tables-widen-operand", _tables_do_not_widen, "the tables have axes that the operand lacks"
     ),
+    Precondition("tables-differ", _tables_are_alike, "cosine and sine have different shapes"),
 )
 
 

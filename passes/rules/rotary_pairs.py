@@ -36,9 +36,12 @@ def _pairs_are_neighbours(site: Site) -> bool:
 
 
 def _tables_do_not_widen(site: Site) -> bool:
-    cos, sin = site.type_of("cos"), site.type_of("sin")
     leading = site.holes["split"][:-2]
-    return cos == sin and broadcast(leading, cos.shape[:-1]) == leading
+    return broadcast(leading, site.type_of("cos").shape[:-1]) == leading
+
+
+def _tables_are_alike(site: Site) -> bool:
+    return site.type_of("cos") == site.type_of("sin")
 
 
 def _holes(sizes: Any) -> dict[str, Any]:
@@ -72,5 +75,6 @@ RULE = Rule(
             _tables_do_not_widen,
             "the tables have axes that the operand lacks",
         ),
+        Precondition("tables-differ", _tables_are_alike, "cosine and sine have different shapes"),
     ),
 )

@@ -95,13 +95,11 @@ def _groups_are_contiguous(site: Site) -> bool:
     if not site.holes["group_score"]:
         return True
     shape = site.type_of("logits").shape
-    grouped, zeros, column = (site.holes[name] for name in ("grouped", "zeros", "column"))
+    grouped = site.holes["grouped"]
     return (
         len(grouped) == len(shape) + 1
-        and grouped[:-2] == shape[:-1]
         and grouped[-2] * grouped[-1] == shape[-1]
-        and zeros == grouped[:-1]
-        and column == (*zeros, 1)
+        and site.holes["column"] == (*grouped[:-1], 1)
         and site.holes["flat"] == shape
     )
 

@@ -14,7 +14,7 @@ from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import GraphPass
 from ascendfx.passes.hoist_transposes import HoistTransposes
-from ascendfx.passes.reshape_groups import axis_groups
+from ascendfx.passes.reshape_groups import AxisGroup, axis_groups
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.simplify import Simplify
 from tests.strategies.graphs import graphs
@@ -71,6 +71,15 @@ def test_axis_groups_cover_both_shapes_with_equal_products(
     for group in groups:
         ours, theirs = (before[i] for i in group.before), (after[j] for j in group.after)
         assert product(ours) == product(theirs)
+
+
+def test_axes_of_size_one_are_groups_of_their_own() -> None:
+    assert axis_groups((2, 1, 3), (2, 3)) == (
+        AxisGroup((0,), (0,)),
+        AxisGroup((1,), ()),
+        AxisGroup((2,), (1,)),
+    )
+    assert axis_groups((2, 3), (1, 6)) == (AxisGroup((), (0,)), AxisGroup((0, 1), (1,)))
 
 
 def test_a_transpose_that_cannot_pass_stays_in_front_of_its_reader() -> None:
