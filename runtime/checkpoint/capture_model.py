@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-def capture_model(model: "nn.Module | str | Path", *, dtype: DType | None = None) -> CapturedModel:
+def capture_model(
+    model: "nn.Module | str | PathLike[str]", *, dtype: DType | None = None
+) -> CapturedModel:
     """Return the plain forward of a model as a program, and where its weights are.
 
     No weight is read. Needs torch, and transformers for a directory.
@@ -34,7 +37,7 @@ def capture_model(model: "nn.Module | str | Path", *, dtype: DType | None = None
     Raises:
         GraphError: The model cannot be captured, or its files do not fit it.
     """
-    if isinstance(model, str | Path):
+    if isinstance(model, str | PathLike):
         return _capture_directory(Path(model), dtype)
     from ascendfx.ir.capture.capture_module import capture_module  # noqa: PLC0415  # imports torch
 

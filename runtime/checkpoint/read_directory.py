@@ -20,11 +20,17 @@ def read_json(file: Path) -> dict[str, Any]:
     """
     try:
         found = json.loads(file.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise GraphError("damaged-file", f"{file} is no JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise _damaged(file, f"is no JSON: {error}") from error
+    except OSError as error:
+        raise GraphError("damaged-file", f"{file} cannot be read: {error.strerror}") from error
     if not isinstance(found, dict):
-        raise GraphError("damaged-file", f"{file} does not hold a JSON object")
+        raise _damaged(file, "does not hold a JSON object")
     return found
+
+
+def _damaged(file: Path, what: str) -> GraphError:
+    return GraphError("damaged-file", f"{file} {what}", hint="download the file again")
 
 
 def read_config(directory: Path) -> dict[str, Any]:
@@ -75,8 +81,21 @@ def stored_tensors(directory: Path) -> dict[str, StoredTensor]:
     return found
 
 
+def _weight_map(index: Path) -> dict[str, str]:
+    places: Any = read_json(index).get("weight_map")
+    if not isinstance(places, dict) or not all(
+        isinstance(name, str) and name.isprintable() for name in places.values()
+    ):
+        raise GraphError(
+            "damaged-file",
+            f"{index} has no `weight_map` from tensors to files",
+            hint="download the file again",
+        )
+    return places
+
+
 def _indexed(directory: Path, index: Path) -> dict[str, StoredTensor]:
-    places: dict[str, str] = read_json(index).get("weight_map") or {}
+    places = _weight_map(index)
     headers: dict[str, dict[str, StoredTensor]] = {}
     for name in sorted(set(places.values())):
         file = directory / name

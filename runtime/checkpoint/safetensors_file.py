@@ -72,12 +72,15 @@ def read_header(file: Path) -> dict[str, StoredTensor]:
     Raises:
         GraphError: The file is no safetensors file, or shorter than its header says.
     """
-    size = file.stat().st_size
-    with file.open("rb") as handle:
-        length = int.from_bytes(handle.read(8), "little")
-        if size < 8 or length > min(size - 8, _HEADER_LIMIT):
-            raise _damaged(file, f"the header should have {length} bytes, the file has {size}")
-        text = handle.read(length)
+    try:
+        with file.open("rb") as handle:
+            size = file.stat().st_size
+            length = int.from_bytes(handle.read(8), "little")
+            if size < 8 or length > min(size - 8, _HEADER_LIMIT):
+                raise _damaged(file, f"the header should have {length} bytes, the file has {size}")
+            text = handle.read(length)
+    except OSError as error:
+        raise GraphError("damaged-file", f"{file} cannot be read: {error.strerror}") from error
     try:
         header: Any = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -64,4 +64,4 @@ def assert_equals_eager(captured: CapturedModel, model: nn.Module, ids: Ids) -> 
     assert program.shape == eager.shape
     gap = np.abs(program - eager)
     assert np.all(gap <= 2 * bound), f"{gap.max()} exceeds {2 * bound.max()}"
-    assert 2 * bound.max() < 1e-6 * np.abs(eager).max(), f"{bound.max()} says nothing"
+    assert 2 * bound.max() < 1e-4 * np.abs(eager).max(), f"{bound.max()} says nothing"

@@ -50,6 +50,11 @@ _LATENT: dict[str, Any] = {
 }
 
 
+def tiny_latent(**changes: Any) -> dict[str, Any]:
+    """Options of a small model with latent attention and experts."""
+    return {**_LATENT, **changes}
+
+
 @st.composite
 def deepseek_v3(draw: st.DrawFn) -> nn.Module:
     """V3: sigmoid routing with a bias, two layouts of rotary pairs, tied or own head."""

@@ -96,35 +96,54 @@ def attention(  # noqa: PLR0917  # the order is ATen's
     q, k, v = (t.operand(each, out.dtype) for each in (query, key, value))
     if enable_gqa:
         k, v = (_repeat_heads(t, each, q) for each in (k, v))
-    rank = t.type_of(q).rank
     factor = scale if scale is not None else 1 / math.sqrt(int(t.type_of(q).shape[-1]))
-    turned = t.transpose(k, (*range(rank - 2), rank - 1, rank - 2))
-    scores = t.add(Multiply(), t.add(Matmul(), q, turned), t.constant(factor, out.dtype))
-    low = t.constant(-math.inf, out.dtype)
+    scores = _scores(t, q, k, factor)
     if causal:
         rows, columns = t.type_of(scores).shape[-2:]
         row = t.reshape(t.add(Iota(rows, DType.I64)), (rows, 1))
-        seen = t.add(LessEqual(), t.add(Iota(columns, DType.I64)), row)
-        scores = t.add(Select(), seen, scores, low)
+        mask = t.add(LessEqual(), t.add(Iota(columns, DType.I64)), row)
     if mask is not None:
-        given = t.whole(mask)
-        if t.type_of(given).dtype is DType.BOOL:
-            scores = t.add(Select(), given, scores, low)
-        else:
-            scores = t.add(Add(), scores, t.cast(given, out.dtype))
-    if mask is None or not _depends_on_tensors(t, t.whole(mask)):
-        return t.add(Matmul(), t.add(Softmax(rank - 1), scores), v)
-    sees = t.add(Greater(), t.add(ReduceMax((rank - 1,)), scores), low)
-    zero = t.constant(0, out.dtype)
-    weights = t.add(Softmax(rank - 1), t.add(Select(), sees, scores, zero))
-    return t.add(Matmul(), t.add(Select(), sees, weights, zero), v)
+        mask = t.whole(mask)
+        scores = _masked(t, scores, mask)
+    return t.add(Matmul(), _weights(t, scores, mask), v)
+
+
+def _scores(t: Translation, query: Value, key: Value, factor: float) -> Value:
+    rank = t.type_of(key).rank
+    turned = t.transpose(key, (*range(rank - 2), rank - 1, rank - 2))
+    scores = t.add(Matmul(), query, turned)
+    return t.add(Multiply(), scores, t.constant(factor, t.type_of(scores).dtype))
+
+
+def _masked(t: Translation, scores: Value, mask: Value) -> Value:
+    """Truth values say what may be seen; numbers are added."""
+    dtype = t.type_of(scores).dtype
+    if t.type_of(mask).dtype is DType.BOOL:
+        return t.add(Select(), mask, scores, t.constant(-math.inf, dtype))
+    return t.add(Add(), scores, t.cast(mask, dtype))
+
+
+def _weights(t: Translation, scores: Value, mask: Value | None) -> Value:
+    """Softmax over the last axis; zeros where nothing may be seen."""
+    type_ = t.type_of(scores)
+    axis = type_.rank - 1
+    if mask is None or not _depends_on_tensors(t, mask):
+        return t.add(Softmax(axis), scores)
+    low, zero = t.constant(-math.inf, type_.dtype), t.constant(0, type_.dtype)
+    sees = t.add(Greater(), t.add(ReduceMax((axis,)), scores), low)
+    return t.add(Select(), sees, t.add(Softmax(axis), t.add(Select(), sees, scores, zero)), zero)
 
 
 def _depends_on_tensors(t: Translation, value: Value) -> bool:
-    operands = t.builder.operands_of(value)
-    if not operands:
-        return isinstance(t.builder.op_of(value), Input | Param)
-    return any(_depends_on_tensors(t, operand) for operand in operands)
+    pending, seen = [value], {value}
+    while pending:
+        current = pending.pop()
+        if isinstance(t.builder.op_of(current), Input | Param):
+            return True
+        fresh = [v for v in t.builder.operands_of(current) if v not in seen]
+        seen.update(fresh)
+        pending += fresh
+    return False
 
 
 def _repeat_heads(t: Translation, a: Value, query: Value) -> Value:
