@@ -28,7 +28,8 @@ nightly: .venv/.test  ## the long property tests
 golden: .venv/.test  ## rewrite golden files; review the diff
 	$(BIN)/python -m pytest -q --update-golden tests/kernels tests/lowering
 
-tables: .venv/.test  ## rewrite the tables of passes/README.md
+tables: .venv/.test  ## rewrite the tables of ir/README.md and passes/README.md
+	$(BIN)/python -m pytest -q --update-golden tests/ir/test_readme.py
 	$(BIN)/python -m tests.passes.readme_tables
 
 bench: .venv/.test  ## print the figures of tests/benchmarks
