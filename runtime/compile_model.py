@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
 from ascendfx.codegen.ascendc.lowering.lower_program import lower_program
@@ -19,6 +20,9 @@ from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
 from ascendfx.runtime.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from torch import nn
 
 _DTYPES = {"float32": DType.F32, "bfloat16": DType.BF16}
 _BLOCK_TOKENS = 128
@@ -60,7 +64,7 @@ class Limits:
 
 
 def compile_model(
-    model: Any,
+    model: "nn.Module | str | PathLike[str]",
     target: str = "ascend910b",
     *,
     dtype: str | None = None,
