@@ -44,6 +44,11 @@ def split(folder: Path) -> None:
     (folder / f"{WEIGHTS}.index.json").write_text(json.dumps({"weight_map": places}))
 
 
+def bad_index(folder: Path, content: object) -> None:
+    (folder / WEIGHTS).rename(folder / "part-1.safetensors")
+    (folder / f"{WEIGHTS}.index.json").write_text(json.dumps(content))
+
+
 def pickled(folder: Path) -> None:
     (folder / WEIGHTS).rename(folder / "pytorch_model.bin")
 
@@ -72,6 +77,41 @@ CASES: dict[str, tuple[Damage, str, str]] = {
         lambda folder: (folder / "config.json").write_text("[]"),
         "error[damaged-file]: {folder}/config.json does not hold a JSON object",
         "",
+    ),
+    "config is nested deeply": (
+        lambda folder: (folder / "config.json").write_text('{"a":' * 100_000),
+        "error[damaged-file]: {folder}/config.json is no JSON",
+        "",
+    ),
+    "a size of another type": (
+        lambda folder: set_config(folder, hidden_size="16"),
+        "error[unknown-model]: transformers cannot build the model of {folder}/config.json",
+        "hidden_size",
+    ),
+    "a negative size": (
+        lambda folder: set_config(folder, hidden_size=-16),
+        "error[unknown-model]: transformers cannot build the model of {folder}/config.json",
+        "negative dimension",
+    ),
+    "weights are a folder": (
+        lambda folder: ((folder / WEIGHTS).unlink(), (folder / WEIGHTS).mkdir()),
+        "error[damaged-file]: {folder}/model.safetensors cannot be read: Is a directory",
+        "",
+    ),
+    "index without a map": (
+        lambda folder: bad_index(folder, {}),
+        "error[damaged-file]: {folder}/model.safetensors.index.json has no `weight_map`",
+        "download the file again",
+    ),
+    "index with a list": (
+        lambda folder: bad_index(folder, {"weight_map": ["a"]}),
+        "error[damaged-file]: {folder}/model.safetensors.index.json has no `weight_map`",
+        "download the file again",
+    ),
+    "index with numbers": (
+        lambda folder: bad_index(folder, {"weight_map": {"a": 1}}),
+        "error[damaged-file]: {folder}/model.safetensors.index.json has no `weight_map`",
+        "download the file again",
     ),
     "unknown architecture": (
         lambda folder: set_config(folder, model_type="deepsea"),
