@@ -18,6 +18,7 @@ from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.runtime.checkpoint.capture_model import capture_model
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.engine.serving_config import ServingConfig
+from ascendfx.runtime.limit import checked_limit
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
 from ascendfx.runtime.progress import Progress, silent
 
@@ -48,8 +49,8 @@ class Limits:
     def __post_init__(self) -> None:
         for name in ("max_batch", "max_context", "prefill_chunk", "cache_blocks"):
             limit = getattr(self, name)
-            if limit is not None and limit < 1:
-                raise GraphError("bad-limit", f"{name} must be at least 1, got {limit}")
+            if limit is not None or name != "cache_blocks":
+                object.__setattr__(self, name, checked_limit(name, limit, least=1))
 
     @property
     def table_blocks(self) -> int:

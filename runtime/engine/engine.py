@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from operator import index
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.step_builder import build_step
 from ascendfx.runtime.engine.text_codec import TextCodec
 from ascendfx.runtime.executor.step import Executor, StepOutputs
+from ascendfx.runtime.limit import checked_limit
 
 if TYPE_CHECKING:
     from ascendfx.runtime.compiled_model import CompiledModel
@@ -75,10 +77,8 @@ class Engine:
                 plan's context together with ``max_new_tokens``; or text was given and the package
                 has no tokenizer.
         """
-        if max_new_tokens < 1:
-            raise GraphError(
-                "bad-limit", f"max_new_tokens must be at least 1, got {max_new_tokens}"
-            )
+        max_new_tokens = checked_limit("max_new_tokens", max_new_tokens, least=1)
+        min_new_tokens = checked_limit("min_new_tokens", min_new_tokens, least=0)
         if isinstance(prompts, str):
             raise GraphError(
                 "bad-prompt", "prompts is one string", hint="pass a list: generate([prompt])"
@@ -104,7 +104,7 @@ class Engine:
             raise GraphError("nothing-to-save", "this engine was not made from a compiled model")
         save_package(self.compiled, Path(directory))
 
-    def _encode(self, index: int, prompt: Prompt, new_tokens: int) -> tuple[int, ...]:
+    def _encode(self, number: int, prompt: Prompt, new_tokens: int) -> tuple[int, ...]:
         if isinstance(prompt, str):
             if self._codec is None:
                 raise GraphError(
@@ -112,21 +112,21 @@ class Engine:
                 )
             ids = tuple(self._codec.encode(prompt))
         else:
-            ids = tuple(int(each) for each in prompt)
+            ids = _token_ids(number, prompt)
         if not ids:
-            raise GraphError("empty-prompt", f"prompt {index} has no tokens")
+            raise GraphError("empty-prompt", f"prompt {number} has no tokens")
         wrong = next((each for each in ids if not 0 <= each < self.config.vocabulary), None)
         if wrong is not None:
             raise GraphError(
                 code="token-range",
-                reason=f"prompt {index} holds token id {wrong}, "
+                reason=f"prompt {number} holds token id {wrong}, "
                 f"the vocabulary has ids 0..{self.config.vocabulary - 1}",
             )
         context = self.executor.capacities("decode").context
         if len(ids) + new_tokens > context:
             raise GraphError(
                 code="context-limit",
-                reason=f"prompt {index} has {len(ids)} tokens, with {new_tokens} new ones "
+                reason=f"prompt {number} has {len(ids)} tokens, with {new_tokens} new ones "
                 f"{len(ids) + new_tokens}; the plan serves {context}",
                 hint="compile with a larger `max_context`, or ask for fewer tokens",
             )
@@ -173,13 +173,20 @@ class Engine:
     def _admit(self, request: ActiveRequest, stops: frozenset[int]) -> ActiveRequest:
         """Reserve the blocks and prefill the prompt in chunks; the last one gives a token."""
         request.blocks = self._pool.take(self._blocks_for(request))
+        try:
+            self._prefill(request, stops)
+        except BaseException:  # also an interruption: the engine can be used again
+            self._release(request)
+            raise
+        return request
+
+    def _prefill(self, request: ActiveRequest, stops: frozenset[int]) -> None:
         chunk = self.executor.capacities("prefill").rows
         last = (len(request.prompt) - 1) // chunk * chunk
         while request.cached < last:
             self._step("prefill", [request], [chunk])
         outputs = self._step("prefill", [request], [len(request.prompt) - last])
         self._append(request, 0, outputs, stops)
-        return request
 
     def _decode(self, running: Sequence[ActiveRequest], stops: frozenset[int]) -> None:
         outputs = self._step("decode", running, [1] * len(running))
@@ -206,7 +213,8 @@ class Engine:
         token = int(outputs.next_tokens[row])
         if len(request.generated) < request.minimum and token in self.config.end_tokens:
             allowed = outputs.logits[row].astype(np.float64)
-            allowed[list(self.config.end_tokens)] = -np.inf
+            ends = [each for each in self.config.end_tokens if 0 <= each < allowed.size]
+            allowed[ends] = -np.inf
             token = int(np.argmax(allowed))
         if token in stops:
             request.finish_reason = "stop"
@@ -229,3 +237,15 @@ class Engine:
         ids = tuple(request.generated)
         text = self._codec.decode(ids) if self._codec else ""
         return Generation(request.prompt, ids, text, request.finish_reason)
+
+
+def _token_ids(number: int, prompt: Sequence[int]) -> tuple[int, ...]:
+    """Return the ids of a prompt; integers of NumPy and tensors of one element will do."""
+    try:
+        return tuple(map(index, prompt))
+    except TypeError as error:
+        raise GraphError(
+            "bad-prompt",
+            f"prompt {number} is neither text nor a list of token ids: {error}",
+            hint="pass a list of prompts: generate([[1, 2, 3]])",
+        ) from error

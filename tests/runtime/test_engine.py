@@ -14,6 +14,7 @@ from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.executor.reference import ReferenceExecutor
+from ascendfx.runtime.executor.step import Executor, StepInputs, StepOutputs
 from tests.passes.serving_steps import checkpoint_of, full_logits
 
 PROGRAM = Path(__file__).parents[1] / "passes" / "programs" / "latent_attention.ir"
@@ -109,6 +110,11 @@ def test_progress_ends_at_the_total() -> None:
             r"error\[context-limit\]: .*30 tokens, with 3 new ones 33; the plan serves 32",
         ),
         ([[1]], 0, r"error\[bad-limit\]"),
+        ([[1]], 2.5, r"error\[bad-limit\]: max_new_tokens must be at least 1, got 2.5"),
+        ([[1]], None, r"error\[bad-limit\]"),
+        ([[1.7]], 1, r"error\[bad-prompt\]: prompt 0 is neither text nor a list of token ids"),
+        ([1, 2], 1, r"error\[bad-prompt\]: prompt 0 .*\n.*\n\nhint: pass a list of prompts"),
+        ([[[1, 2]]], 1, r"error\[bad-prompt\]"),
         (["text"], 1, r"error\[no-tokenizer\]"),
         ("text", 1, r"error\[bad-prompt\]"),
     ],
@@ -123,3 +129,50 @@ def test_bad_requests_get_one_clear_error(
 def test_a_request_larger_than_the_whole_cache_is_refused() -> None:
     with pytest.raises(GraphError, match=r"error\[cache-full\]"):
         engine(blocks=2).generate([[1] * 9], max_new_tokens=6)
+
+
+class Interrupted:
+    """Runs steps until one is interrupted."""
+
+    def __init__(self, executor: Executor, steps: int) -> None:
+        self._executor = executor
+        self._steps = steps
+
+    def capacities(self, plan: str) -> Capacities:
+        return self._executor.capacities(plan)
+
+    def run(self, plan: str, inputs: StepInputs) -> StepOutputs:
+        self._steps -= 1
+        if self._steps == -1:
+            raise KeyboardInterrupt
+        return self._executor.run(plan, inputs)
+
+
+@pytest.mark.parametrize("steps", range(12))
+def test_an_interrupted_engine_goes_on(steps: int) -> None:
+    """Chunks of prefill and steps of decode; every block must come back."""
+    small = engine(blocks=4)
+    wanted = small.generate(PROMPTS, max_new_tokens=4)
+    small.executor = Interrupted(small.executor, steps)
+    with pytest.raises(KeyboardInterrupt):
+        small.generate(PROMPTS, max_new_tokens=4)
+    assert small.generate(PROMPTS, max_new_tokens=4) == wanted
+
+
+def test_end_tokens_outside_the_vocabulary_hide_nothing() -> None:
+    plain = engine().generate(PROMPTS, max_new_tokens=4)
+    ends = frozenset({VOCABULARY + 9, -1})
+    results = engine(ends=ends).generate(PROMPTS, max_new_tokens=4, min_new_tokens=4)
+    assert results == plain
+    with_first = ends | {plain[0].token_ids[0]}
+    results = engine(ends=with_first).generate(PROMPTS, max_new_tokens=4, min_new_tokens=4)
+    first = full_logits(PLAIN, WEIGHTS, PROMPTS[0])[-1]
+    first[plain[0].token_ids[0]] = -np.inf
+    assert results[0].token_ids[0] == np.argmax(first)
+
+
+def test_integers_of_numpy_are_token_ids() -> None:
+    given = [np.array(each, np.int32) for each in PROMPTS]
+    assert engine().generate(given, max_new_tokens=2) == engine().generate(  # type: ignore[arg-type]
+        PROMPTS, max_new_tokens=2
+    )

@@ -1,0 +1,25 @@
+"""Numbers that users give: whole, and not too small."""
+
+from operator import index
+
+from ascendfx.ir.diagnostic import GraphError
+
+
+def checked_limit(name: str, value: object, *, least: int) -> int:
+    """Return ``value``, which may be an integer of NumPy, as an ``int``.
+
+    Raises:
+        GraphError: It is no whole number, or smaller than ``least``.
+    """
+    try:
+        number = index(value)  # type: ignore[arg-type]
+    except TypeError as error:
+        raise _bad(name, value, least) from error
+    if isinstance(value, bool) or number < least:
+        raise _bad(name, value, least)
+    return number
+
+
+def _bad(name: str, value: object, least: int) -> GraphError:
+    shown = value if isinstance(value, int) and not isinstance(value, bool) else repr(value)
+    return GraphError("bad-limit", f"{name} must be at least {least}, got {shown}")
