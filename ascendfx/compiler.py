@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ascendfx.runtime.compile_model import Limits, compile_model
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.progress import Progress, silent
-from ascendfx.runtime.start_engine import start_engine
+from ascendfx.runtime.start_engine import check_executor, start_engine
 
 if TYPE_CHECKING:
     from torch import nn
@@ -52,6 +52,7 @@ def compile(  # noqa: A001  # the field's name for it
         GraphError: The model cannot be captured or lowered, or an option is wrong; the message
             says what, where and what to do.
     """
+    check_executor(executor)
     limits = Limits(max_batch, max_context, prefill_chunk, cache_blocks)
     compiled = compile_model(
         model,

@@ -28,9 +28,24 @@ def start_engine(
     Raises:
         GraphError: There is no such executor, or kernels cannot be built.
     """
+    check_executor(executor)
     codec = TextCodec(compiled.tokenizer) if compiled.tokenizer else None
     runner = _executor(compiled, executor, kernel_cache, progress)
     return Engine(compiled.config, runner, codec, compiled=compiled)
+
+
+def check_executor(name: str) -> None:
+    """Check that there is an executor of a name, before the work that leads to one.
+
+    Raises:
+        GraphError: There is none.
+    """
+    if name not in EXECUTORS:
+        raise GraphError(
+            code="unknown-executor",
+            reason=f"no executor is called `{name}`",
+            hint=f"known: {', '.join(EXECUTORS)}",
+        )
 
 
 def _executor(
@@ -39,12 +54,6 @@ def _executor(
     if name == "reference":
         capacities = {each: plan.capacities for each, plan in compiled.plans.items()}
         return ReferenceExecutor(compiled.programs, capacities, compiled.source)
-    if name != "emulator":
-        raise GraphError(
-            code="unknown-executor",
-            reason=f"no executor is called `{name}`",
-            hint=f"known: {', '.join(EXECUTORS)}",
-        )
     weights = {}
     for done, spec in enumerate(compiled.weights):
         progress("weights", done, len(compiled.weights))

@@ -10,6 +10,7 @@ from ascendfx.codegen.ascendc.weight_spec import evaluate_weight
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import TensorsByKey
 from ascendfx.runtime.compiled_model import CompiledModel
+from ascendfx.runtime.disk_error import disk_error
 from ascendfx.runtime.package.write_tensors import TensorEntry, write_tensors
 from ascendfx.runtime.progress import Progress, silent
 
@@ -40,11 +41,7 @@ def save_package(compiled: CompiledModel, directory: Path, *, progress: Progress
         else:
             temporary.rename(directory)
     except OSError as error:
-        raise GraphError(
-            code="not-writable",
-            reason=f"{directory} cannot be written: {error.strerror or error}",
-            hint="write to another folder",
-        ) from error
+        raise disk_error(directory, error) from error
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 

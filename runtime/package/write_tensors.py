@@ -6,7 +6,6 @@ library of that name wants all tensors in memory at once, which a model larger t
 out; files written here are read back with it in the tests.
 """
 
-import errno
 import json
 import os
 import shutil
@@ -20,6 +19,7 @@ from numpy.typing import NDArray
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
+from ascendfx.runtime.disk_error import disk_error
 from ascendfx.runtime.progress import Progress, silent
 
 _NAMES = {
@@ -89,7 +89,7 @@ def write_tensors(
         progress("write weights", len(entries), len(entries))
         temporary.replace(path)
     except OSError as error:
-        raise _disk_error(path, error) from error
+        raise disk_error(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -113,12 +113,3 @@ def _header(entries: Sequence[TensorEntry]) -> bytes:
     text = json.dumps(table, separators=(",", ":")).encode()
     text += b" " * (-len(text) % _ALIGNMENT)
     return len(text).to_bytes(8, "little") + text
-
-
-def _disk_error(path: Path, error: OSError) -> GraphError:
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    return GraphError(
-        code="disk-full" if full else "not-writable",
-        reason=f"{path} cannot be written: {error.strerror or error}",
-        hint="free some space, or write to another folder",
-    )
