@@ -17,6 +17,7 @@ from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.runtime.checkpoint.capture_model import capture_model
 from ascendfx.runtime.compiled_model import CompiledModel
+from ascendfx.runtime.disk_error import writing
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.limit import checked_limit
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
@@ -86,7 +87,8 @@ def compile_model(
         progress: Told about each stage.
 
     Raises:
-        GraphError: The model cannot be captured or lowered, or an option is wrong.
+        GraphError: The model cannot be captured or lowered, an option is wrong, or the dumps cannot
+            be written.
     """
     chip = find_target(target)
     limits = limits or Limits()
@@ -94,18 +96,21 @@ def compile_model(
         raise GraphError(
             "unknown-dtype", f"no element format `{dtype}`", hint="use float32 or bfloat16"
         )
+    if dump_dir:
+        with writing(dump_dir):  # before the work, not after it
+            dump_dir.mkdir(parents=True, exist_ok=True)
     progress("capture", 0, 1)
     captured = capture_model(model, dtype=_DTYPES[dtype] if dtype else None)
     progress("capture", 1, 1)
     progress("derive the serving form", 0, 1)
-    serving, _ = run_pipeline(captured.program, TO_SERVING, dump_dir=_folder(dump_dir, "serving"))
+    serving = _rewrite(captured.program, TO_SERVING, dump_dir, "serving")
     progress("derive the serving form", 1, 1)
     programs: dict[str, Program] = {}
     lowered: dict[str, LaunchPlan] = {}
     weights: dict[str, WeightSpec] = {}
     for name in plans:
         progress(f"lower {name}", 0, 1)
-        programs[name], _ = run_pipeline(serving, _PASSES[name], dump_dir=_folder(dump_dir, name))
+        programs[name] = _rewrite(serving, _PASSES[name], dump_dir, name)
         lowered[name], specs = lower_program(
             programs[name],
             target=chip,
@@ -130,5 +135,10 @@ def compile_model(
     )
 
 
-def _folder(dump_dir: Path | None, name: str) -> Path | None:
-    return dump_dir / name if dump_dir else None
+def _rewrite(
+    program: Program, passes: Sequence[ProgramPass], dump_dir: Path | None, name: str
+) -> Program:
+    if dump_dir is None:
+        return run_pipeline(program, passes)[0]
+    with writing(dump_dir):
+        return run_pipeline(program, passes, dump_dir=dump_dir / name)[0]
