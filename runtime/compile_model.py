@@ -132,6 +132,7 @@ def compile_model(
         weights=tuple(weights.values()),
         source=captured.source,
         tokenizer=captured.facts.tokenizer,
+        remarks=captured.remarks,
     )
 
 

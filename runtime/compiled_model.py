@@ -24,6 +24,8 @@ class CompiledModel:
         weights: How each weight of the plans is made from the checkpoint.
         source: The checkpoint; read tensor by tensor.
         tokenizer: Path of ``tokenizer.json``, if the model has one.
+        remarks: What capture left out or could not do as well as usual. Remarks of passes are in
+            the dumps.
     """
 
     target: Target
@@ -33,3 +35,4 @@ class CompiledModel:
     weights: tuple[WeightSpec, ...]
     source: TensorSource
     tokenizer: Path | None
+    remarks: tuple[str, ...] = ()

@@ -24,6 +24,7 @@ from ascendfx.runtime.package.save_package import check_place, save_package
 @options.max_batch
 @options.max_context
 @options.prefill_chunk
+@options.cache_blocks
 @options.dump_dir
 def compile_command(
     model: Path,
@@ -33,17 +34,20 @@ def compile_command(
     max_batch: int,
     max_context: int,
     prefill_chunk: int,
+    cache_blocks: int | None,
     dump_dir: Path | None,
 ) -> None:
     """Compile the Hugging Face directory MODEL to a package of kernels, plans and weights."""
     check_place(output)
-    limits = Limits(max_batch=max_batch, max_context=max_context, prefill_chunk=prefill_chunk)
+    limits = Limits(max_batch, max_context, prefill_chunk, cache_blocks)
     with terminal_progress() as progress:
         compiled = compile_model(
             model, target, dtype=dtype, limits=limits, dump_dir=dump_dir, progress=progress
         )
         save_package(compiled, output, progress=progress)
     kernels = {kernel.name for plan in compiled.plans.values() for kernel in plan.kernels}
+    for line in compiled.remarks:
+        click.echo(f"remark: {line}", err=True)
     for name, plan in compiled.plans.items():
         click.echo(
             f"{name}: {len(plan.launches)} launches of {len(plan.kernels)} kernels, "

@@ -9,6 +9,7 @@ from ascendfx.runtime.cli.compile_command import compile_command
 from ascendfx.runtime.cli.demo import demo
 from ascendfx.runtime.cli.opt import opt
 from ascendfx.runtime.cli.run import run
+from ascendfx.runtime.emulator.error import EmulatorError
 from ascendfx.version import VERSION
 
 
@@ -18,7 +19,8 @@ def cli() -> None:
     """Compile DeepSeek models for Huawei Ascend 910B and run them.
 
     Results go to standard output, everything else to standard error. Exit code 1 means that the
-    input was at fault and the message says what to do.
+    input was at fault and the message says what to do, 2 that the command line was wrong, 3 that
+    the emulator found a fault in a kernel.
     """
 
 
@@ -27,9 +29,16 @@ for command in (compile_command, demo, opt, run):
 
 
 def main() -> None:
-    """Run the command line; the only place that turns a `GraphError` into an exit code."""
+    """Run the command line; the only place that turns errors into exit codes.
+
+    A fault that the emulator finds in a kernel is a bug of ours or of the kernel's author; it is
+    shown with kernel, core and line, and exits with 3.
+    """
     try:
         cli()
     except GraphError as error:
         click.echo(str(error), err=True)
         sys.exit(1)
+    except EmulatorError as error:
+        click.echo(f"fault in an emulated kernel: {error}", err=True)
+        sys.exit(3)

@@ -42,6 +42,12 @@ prefill_chunk: Decorator = click.option(
     show_default=True,
     help="Prompt tokens a prefill step serves.",
 )
+cache_blocks: Decorator = click.option(
+    "--cache-blocks",
+    type=int,
+    default=None,
+    help="Cache blocks of 128 tokens; default: enough for a full batch.",
+)
 dump_dir: Decorator = click.option(
     "--dump-dir",
     type=click.Path(file_okay=False, path_type=Path),

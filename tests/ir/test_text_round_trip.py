@@ -159,3 +159,10 @@ def test_a_wrong_stated_type_reads_like_this() -> None:
     assert str(caught.value) == (
         "error[stated-type]: exp produces f32[2, 3], but f32[3, 2] was stated\n  --> bad.ir:3"
     )
+
+
+def test_an_error_without_a_place_names_none() -> None:
+    error = GraphError("bad-limit", "max_batch must be at least 1, got 0", hint="pass 1 or more")
+    assert str(error) == (
+        "error[bad-limit]: max_batch must be at least 1, got 0\n\nhint: pass 1 or more"
+    )

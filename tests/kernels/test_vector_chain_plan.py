@@ -138,7 +138,6 @@ def test_a_refusal_names_the_operation() -> None:
         _plan(graph.build(taken))
     assert str(caught.value) == (
         "error[not-a-chain]: chain: argmax: argmax is no operation of a chain\n"
-        "  --> <unknown>:0\n"
         "   |\n"
         "   | argmax f32[8, 64] -> i32[8]\n"
         "   |"

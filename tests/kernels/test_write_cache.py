@@ -111,7 +111,6 @@ def test_a_row_that_does_not_fit_is_refused_with_the_numbers() -> None:
     assert str(caught.value) == (
         "error[tile-too-large]: write-cache needs 240,064 bytes of unified buffer, "
         "ascend910b2 has 188,160\n"
-        "  --> <unknown>:0\n"
         "   = note: slotQueue 2 x 32 bytes\n"
         "   = note: rowQueue 2 x 120,000 bytes"
     )

@@ -150,7 +150,6 @@ def test_expanded_keys_of_several_requests_are_refused_with_a_remedy():
     assert str(caught.value) == (
         "error[no-kernel]: ragged_attention: expanded keys f32[requests, context, 2, 32] of up to "
         "4 requests\n"
-        "  --> <unknown>:0\n"
         "   |\n"
         "   | %40 = ragged_attention %18, %20, %38, %34, %39, %4, %5 "
         "{parts=2, scale=0.14433756729740643} : f32[rows, 2, 32]\n"

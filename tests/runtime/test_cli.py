@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 import ascendfx
+from ascendfx.runtime.cli import main as main_module
 from ascendfx.runtime.cli.main import cli
+from ascendfx.runtime.emulator.error import EmulatorError
 
 GRAPH = """\
 graph @g {
@@ -84,6 +86,22 @@ def test_compile_then_run_continues_a_prompt(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["token_ids"] == item["output_ids"][:8]
     assert done.stderr == ""  # no terminal: no progress
+
+
+def test_a_fault_in_a_kernel_is_shown_without_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise EmulatorError("copy", 0, "AIV 0", "MTE2", 7, 64, "read beyond the tensor")
+
+    monkeypatch.setattr(main_module, "cli", fail)
+    with pytest.raises(SystemExit) as stopped:
+        main_module.main()
+    assert stopped.value.code == 3
+    shown = capsys.readouterr().err
+    assert shown.startswith("fault in an emulated kernel: ")
+    assert "copy" in shown
+    assert "read beyond the tensor" in shown
 
 
 def test_run_without_a_prompt_says_so(tmp_path: Path) -> None:
