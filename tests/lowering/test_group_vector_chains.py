@@ -154,14 +154,15 @@ def test_a_sum_that_someone_else_reads_is_not_taken_over():
 def test_a_chain_too_wide_for_the_chip_is_split_in_the_order_of_the_graph():
     names = [f"%{i}" for i in range(12)]
     body = "\n".join(
-        [f'{name} = input "x{i}" : f32[rows, 2048]' for i, name in enumerate(names)]
-        + ["%12 = add %0, %1 : f32[rows, 2048]"]
-        + [f"%{11 + i} = add %{10 + i}, %{i} : f32[rows, 2048]" for i in range(2, 12)]
-        + ["return %22"]
+        [f'{name} = input "x{i}" : f32[rows, 16384]' for i, name in enumerate(names)]
+        + ["%12 = add %0, %1 : f32[rows, 16384]"]
+        + [f"%{11 + i} = add %{10 + i}, %{i} : f32[rows, 16384]" for i in range(2, 12)]
+        + ["%23 = reduce_sum %22 {axes=[1]} : f32[rows, 1]", "return %23"]
     )
+    # The sum needs whole rows, so the rows cannot go through in pieces.
     found = launches(body)
     assert len(found) > 1
-    assert sum(map(len, found)) == 11
+    assert sum(map(len, found)) == 12
 
 
 def test_an_operation_without_kernel_is_refused_with_its_line():
