@@ -69,6 +69,11 @@ ARITHMETIC: dict[str, Case] = {
     "to.dtype": lambda x, i: x * i.to(torch.int32).to(x.dtype).unsqueeze(-1),
     "to bool": lambda x, i: x * i.bool().unsqueeze(-1),
     "type_as.default": lambda x, i: x * i.type_as(x).unsqueeze(-1),
+    "gelu.default": lambda x, _: functional.gelu(x, approximate="tanh"),
+    "tanh.default": lambda x, _: x.tanh(),
+    "layer_norm.default": lambda x, _: functional.layer_norm(x, (8,), x[0, 0], x[0, 1], 0.1),
+    "layer_norm two axes": lambda x, _: functional.layer_norm(x[:1, :3], (3, 8)),
+    "rms_norm.default": lambda x, _: functional.rms_norm(x, (8,), x[0, 0], 0.1),
     "detach.default": lambda x, _: x.detach() + x.clone(),
 }
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from ascendfx.ir.capture.aten import HANDLERS
 from ascendfx.ir.capture.capture_module import capture_module
@@ -32,6 +33,11 @@ class Applied(nn.Module):
 def test_an_overload_computes_what_pytorch_computes(name: str) -> None:
     torch.manual_seed(3)
     model = Applied(CASES[name])
+    assert_equals_eager(capture_module(model), model, IDS)
+
+
+def test_rms_norm_without_epsilon_uses_that_of_the_format() -> None:
+    model = Applied(lambda x, _: functional.rms_norm(x * 1e-8, (8,))).double()
     assert_equals_eager(capture_module(model), model, IDS)
 
 

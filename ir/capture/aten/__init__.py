@@ -1,6 +1,7 @@
 """The table from ATen overloads to what builds their nodes, one file per family."""
 
 from ascendfx.ir.capture.aten.complex_pairs import COMPLEX
+from ascendfx.ir.capture.aten.compound import COMPOUND
 from ascendfx.ir.capture.aten.create import CREATE
 from ascendfx.ir.capture.aten.elementwise import ELEMENTWISE
 from ascendfx.ir.capture.aten.index import INDEX
@@ -14,6 +15,7 @@ __all__ = ["HANDLERS"]
 
 HANDLERS: dict[str, Handler] = {
     **COMPLEX,
+    **COMPOUND,
     **CREATE,
     **ELEMENTWISE,
     **INDEX,
