@@ -28,7 +28,7 @@ def save_package(compiled: CompiledModel, directory: Path, *, progress: Progress
     Raises:
         GraphError: The place is taken by something else, or the disk is full or not writable.
     """
-    check_place(directory)
+    directory = check_place(directory)
     temporary = directory.with_name(f".{directory.name}.{os.getpid()}")
     try:
         temporary.mkdir(parents=True)
@@ -36,8 +36,12 @@ def save_package(compiled: CompiledModel, directory: Path, *, progress: Progress
         if directory.exists():
             old = directory.with_name(f".{directory.name}.{os.getpid()}.old")
             directory.rename(old)
-            temporary.rename(directory)
-            shutil.rmtree(old)
+            try:
+                temporary.rename(directory)
+            except BaseException:  # also an interruption: the older package stays
+                old.rename(directory)
+                raise
+            shutil.rmtree(old, ignore_errors=True)
         else:
             temporary.rename(directory)
     except OSError as error:
@@ -46,20 +50,32 @@ def save_package(compiled: CompiledModel, directory: Path, *, progress: Progress
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def check_place(directory: Path) -> None:
+def check_place(directory: Path) -> Path:
     """Check that a package may be written here, before the work that leads to one.
 
+    Returns:
+        The real place, links followed.
+
     Raises:
-        GraphError: The place is taken by something else.
+        GraphError: The place is taken by something else, or no folder can have this name.
     """
-    if directory.is_dir() and (not any(directory.iterdir()) or (directory / MANIFEST).is_file()):
-        return
-    if directory.exists():
+    try:
+        place = directory.resolve()
+        empty = place.is_dir() and not any(place.iterdir())
+        taken = place.exists() and not empty and not (place / MANIFEST).is_file()
+    except OSError as error:
+        raise disk_error(directory, error) from error
+    except (ValueError, RuntimeError) as error:  # a zero byte, a circle of links
+        raise GraphError(
+            "not-writable", f"{directory} cannot be written: {error}", hint="choose another name"
+        ) from error
+    if taken:
         raise GraphError(
             code="not-a-package",
             reason=f"{directory} exists and is not a package",
             hint="choose a folder that does not exist yet",
         )
+    return place
 
 
 def _write(compiled: CompiledModel, directory: Path, progress: Progress) -> None:
