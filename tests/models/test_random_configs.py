@@ -5,6 +5,7 @@ The truth is the plain forward of the captured model in float64. The bound is th
 much as its own bound allows.
 """
 
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -37,7 +38,7 @@ def compile_captured(captured: CapturedModel) -> CompiledModel:
         return compiler.compile_model(None, limits=LIMITS)
 
 
-def check(config: PretrainedConfig) -> None:
+def check(config: PretrainedConfig, kernel_cache: Path | None = None) -> None:
     note(f"{type(config).__name__} {config.to_diff_dict()}")
     captured = capture_model(random_model(config, seed=0))
     compiled = compile_captured(captured)
@@ -47,7 +48,7 @@ def check(config: PretrainedConfig) -> None:
         bound(compiled, captured, text, truth)
         for text, truth in zip(given_texts, wanted, strict=True)
     ]
-    observed = serve(start_engine(compiled).executor, given_texts)
+    observed = serve(start_engine(compiled, kernel_cache=kernel_cache).executor, given_texts)
     for truth, seen, limit in zip(wanted, observed, bounds, strict=True):
         error = np.abs(np.stack(seen.logits) - truth[seen.positions]).max()
         note(f"error {error:.2e}, bound {limit:.2e}")
@@ -83,11 +84,17 @@ def test_prefill_and_decode_equal_the_full_forward(
     check(data.draw(configs))
 
 
+@pytest.fixture(scope="session")
+def passing_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a kernel cache for kernels that no later run will ask for again."""
+    return tmp_path_factory.mktemp("kernels")
+
+
 @pytest.mark.nightly
 @every_family
 @given(data=st.data())
 @settings(max_examples=20, derandomize=False, **DRAWN)
 def test_prefill_and_decode_equal_the_full_forward_for_many_configs(
-    configs: st.SearchStrategy[PretrainedConfig], data: st.DataObject
+    configs: st.SearchStrategy[PretrainedConfig], data: st.DataObject, passing_cache: Path
 ) -> None:
-    check(data.draw(configs))
+    check(data.draw(configs), passing_cache)
