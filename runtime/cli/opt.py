@@ -8,6 +8,7 @@ from ascendfx.ir.text.parser import parse_program
 from ascendfx.ir.text.printer import print_program
 from ascendfx.ir.verify import verify_program
 from ascendfx.passes.pipeline import run_pipeline
+from ascendfx.runtime.cli.read_text import read_text
 from ascendfx.runtime.presets import PASSES
 
 
@@ -38,7 +39,7 @@ def opt(file: Path, names: str, *, stats: bool, remarks: bool) -> None:
         raise click.BadParameter(
             f"no pass is called `{unknown[0]}`; known: {', '.join(sorted(PASSES))}"
         )
-    program = parse_program(file.read_text(encoding="utf-8"), file=str(file))
+    program = parse_program(read_text(file), file=str(file))
     verify_program(program)
     final, runs = run_pipeline(program, [PASSES[name] for name in wanted])
     click.echo(print_program(final), nl=False)

@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 
 from ascendfx.runtime.cli import options
+from ascendfx.runtime.cli.read_text import read_text
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.package.load_package import load
 
@@ -35,7 +36,7 @@ def run(
     """Continue prompts with the package in folder PACKAGE."""
     texts = list(prompts)
     if prompts_file:
-        texts += prompts_file.read_text(encoding="utf-8").splitlines()
+        texts += read_text(prompts_file).splitlines()
     if not texts:
         raise click.UsageError("no prompt: pass -p TEXT or --prompts-file FILE")
     with terminal_progress() as progress:

@@ -18,9 +18,17 @@ _DIGEST_BYTES = 32
 
 
 def default_cache_dir() -> Path:
-    """Return ``$XDG_CACHE_HOME/ascendfx`` or ``~/.cache/ascendfx``."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if base else Path.home() / ".cache") / "ascendfx"
+    """Return ``$XDG_CACHE_HOME/ascendfx`` or ``~/.cache/ascendfx``.
+
+    Raises:
+        GraphError: There is no home directory.
+    """
+    if base := os.environ.get("XDG_CACHE_HOME", ""):
+        return Path(base) / "ascendfx"
+    try:
+        return Path.home() / ".cache" / "ascendfx"
+    except RuntimeError as error:
+        raise cache_not_writable(Path("~/.cache"), "there is no home directory") from error
 
 
 def content_key(*parts: str | bytes) -> str:

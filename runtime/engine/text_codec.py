@@ -23,7 +23,17 @@ class TextCodec:
             raise GraphError("bad-tokenizer", f"{path} is not a tokenizer file: {error}") from error
 
     def encode(self, text: str) -> list[int]:
-        """Return the ids of ``text`` with the special tokens the model expects."""
+        """Return the ids of ``text`` with the special tokens the model expects.
+
+        Raises:
+            GraphError: ``text`` is no Unicode, as from a command line in another encoding.
+        """
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise GraphError(
+                "bad-prompt", f"{text!r} is no Unicode text", hint="pass it as UTF-8"
+            ) from error
         return self._tokenizer.encode(text).ids
 
     def decode(self, ids: Sequence[int]) -> str:

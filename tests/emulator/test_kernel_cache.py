@@ -115,6 +115,17 @@ def test_two_processes_build_the_same_kernel_at_once(cache: Path) -> None:
     assert not list(cache.glob("emulator/*/build-*")), "scratch folders were left behind"
 
 
+def test_without_a_home_the_cache_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", no_home)
+    with pytest.raises(GraphError, match=r"cache-not-writable.*no home directory") as caught:
+        default_cache_dir()
+    assert "--kernel-cache" in caught.value.hint
+
+
 def test_a_read_only_cache_serves_what_it_has_and_says_so_otherwise(cache: Path) -> None:
     filled(fill_kernel(3), cache)
     kernels = entries(cache)[0].parent

@@ -1,0 +1,21 @@
+"""Text files that users name on the command line."""
+
+from pathlib import Path
+
+from ascendfx.ir.diagnostic import GraphError
+
+
+def read_text(file: Path) -> str:
+    """Return the text of ``file``.
+
+    Raises:
+        GraphError: It cannot be read, or is no UTF-8.
+    """
+    try:
+        return file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise GraphError(
+            "not-text", f"{file} is no text in UTF-8: {error.reason} at byte {error.start}"
+        ) from error
+    except OSError as error:
+        raise GraphError("not-text", f"{file} cannot be read: {error.strerror}") from error
