@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,7 +36,8 @@ def capture_model(
         dtype: Element format of parameters and hidden states; the model's own by default.
 
     Raises:
-        GraphError: The model cannot be captured, or its files do not fit it.
+        GraphError: The model cannot be captured, its files do not fit it, or a package that is
+            needed for capturing is not installed.
     """
     if isinstance(model, str | PathLike):
         return _capture_directory(Path(model), dtype)
@@ -47,6 +49,7 @@ def capture_model(
 def _capture_directory(directory: Path, dtype: DType | None) -> CapturedModel:
     config = read_config(directory)
     stored = stored_tensors(directory)
+    _check_packages("torch", "transformers")
     from ascendfx.ir.capture.build_model import build_model  # noqa: PLC0415  # imports torch
     from ascendfx.ir.capture.capture_module import capture_module, end_ids_of  # noqa: PLC0415
     from ascendfx.ir.capture.weights_of_module import computed_buffers, weight_types  # noqa: PLC0415
@@ -103,6 +106,16 @@ def _allowed(key: str, allowed: Iterable[str]) -> bool:
     if key.endswith(SCALE_SUFFIX):
         return True
     return key in allowed or any(e.startswith(".") and key.endswith(e) for e in allowed)
+
+
+def _check_packages(*names: str) -> None:
+    for name in names:
+        if find_spec(name) is None:
+            raise GraphError(
+                code="missing-package",
+                reason=f"compiling a model needs the package `{name}`, which is not installed",
+                hint="pip install 'ascendfx[capture]'; to run a package it is not needed",
+            )
 
 
 def _draft_layers(config: Mapping[str, Any]) -> frozenset[str]:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.checkpoint import capture_model
 from ascendfx.runtime.checkpoint.read_directory import stored_tensors
 from tests.bad_input.conftest import WEIGHTS, Command
 
@@ -180,6 +181,24 @@ def test_a_bad_directory_is_one_error_and_no_package(
     assert ended.error.startswith(message.format(folder=checkpoint))
     assert remedy in ended.error
     assert [each.name for each in tmp_path.iterdir()] == ["model"]
+
+
+@pytest.mark.parametrize("name", ["torch", "transformers"])
+def test_a_package_that_capturing_needs_is_named(
+    name: str,
+    original: Path,
+    tmp_path: Path,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(capture_model, "find_spec", lambda each: None if each == name else object())
+    ended = command("compile", original, "-o", tmp_path / "pkg")
+    assert ended.code == 1
+    assert ended.error == (
+        f"error[missing-package]: compiling a model needs the package `{name}`, which is not "
+        "installed\n\nhint: pip install 'ascendfx[capture]'; to run a package it is not needed\n"
+    )
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_directory_that_does_not_exist_is_named(tmp_path: Path, command: Command) -> None:
