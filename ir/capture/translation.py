@@ -14,6 +14,7 @@ from ascendfx.ir.ops.cast import Cast
 from ascendfx.ir.ops.concat import Concat
 from ascendfx.ir.ops.constant import Constant
 from ascendfx.ir.ops.expand import Expand
+from ascendfx.ir.ops.reduce_sum import ReduceSum
 from ascendfx.ir.ops.reshape import Reshape
 from ascendfx.ir.ops.slice import Slice
 from ascendfx.ir.ops.transpose import Transpose
@@ -130,9 +131,12 @@ class Translation:
         return self.builder.add(op, *operands)
 
     def constant(self, number: Any, dtype: DType) -> Value:
-        """Return a scalar in the given format."""
-        if isinstance(number, sympy.Expr) or not isinstance(number, int | float):
-            raise self.refuse(f"the size {number} is used as a value")
+        """Return a scalar in the given format; a size is counted out, as a sum of ones."""
+        if isinstance(number, sympy.Expr):
+            ones = self.expand(self.constant(1, dtype), (number,))
+            return self.add(ReduceSum((0,), keep=False), ones)
+        if not isinstance(number, int | float):
+            raise self.refuse(f"{number} is no real number")
         value = float(number) if dtype.is_float else number
         if dtype is DType.BOOL:
             value = bool(number)

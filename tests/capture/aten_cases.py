@@ -15,6 +15,7 @@ aten: Any = torch.ops.aten
 ARITHMETIC: dict[str, Case] = {
     "add.Tensor": lambda x, _: x + x.exp(),
     "add.Tensor alpha": lambda x, _: torch.add(x, x.exp(), alpha=3),
+    "add.Tensor of a size": lambda x, _: x / x.shape[1] + (x.shape[0] * x.shape[1] + 1),
     "sub.Tensor": lambda x, _: x - 2,
     "rsub.Scalar": lambda x, _: 2 - x,
     "mul.Tensor": lambda x, i: x * i.unsqueeze(-1),

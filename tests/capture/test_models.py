@@ -7,6 +7,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from ascendfx.ir.capture.capture_module import capture_module
+from ascendfx.ir.interpret import interpret
+from ascendfx.ir.tensor_source import TensorsByKey
+from ascendfx.ir.tensor_type import DType
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.ir.text.printer import print_program
 from tests.capture.eager_float64 import assert_equals_eager
@@ -49,6 +52,17 @@ def test_deepseek_v2_equals_eager(model: nn.Module, seed: int) -> None:
 @given(model=llama(), seed=st.integers(0, 99))
 def test_llama_equals_eager(model: nn.Module, seed: int) -> None:
     check(model, seed)
+
+
+@settings(max_examples=2, **_OPTIONS)
+@given(model=st.one_of(deepseek_v2(), deepseek_v3()), seed=st.integers(0, 99))
+def test_formats_do_not_change_the_function_over_the_reals(model: nn.Module, seed: int) -> None:
+    ids = np.random.default_rng(seed).integers(0, VOCABULARY, (2, 6))
+    wide, narrow = (capture_module(model, dtype=dtype) for dtype in (None, DType.BF16))
+    assert narrow.program.main.output_types[0].dtype is DType.BF16
+    tensors = dict(TensorsByKey(wide.source, {"token_ids": ids}))
+    results = [interpret(each.program, tensors)[0] for each in (wide, narrow)]
+    np.testing.assert_array_equal(*results)
 
 
 @pytest.mark.nightly
