@@ -99,7 +99,9 @@ class _Interpreter:
 def _bound(graph: Graph, tensors: Mapping[str, Array], name: str) -> Array:
     if name not in tensors:
         raise GraphError(
-            "missing-tensor", f"graph @{graph.name} needs `{name}`, which was not given"
+            "missing-tensor",
+            f"graph @{graph.name} needs `{name}`, which was not given",
+            hint="pass it in `tensors`, under this name",
         )
     array = np.asarray(tensors[name])
     if array.dtype == object or array.dtype.kind in "biu":

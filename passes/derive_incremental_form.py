@@ -268,7 +268,11 @@ class _Entry(_Rows):
     def run(self) -> Graph:
         calls = [i for i, node in enumerate(self._graph.nodes) if self._is_layer(node)]
         if not calls:
-            raise GraphError("no-attention", "the program has no layer with an attention")
+            raise GraphError(
+                code="no-attention",
+                reason="the program has no layer with an attention",
+                hint="raise it first; the remarks of the raising passes say what nearly matched",
+            )
         for name, kind in CONTROLS.items():
             self._controls[name] = self._builder.add(Input(name, kind))
         self._moved[self._sources[0]] = self._controls["token_ids"]
@@ -324,7 +328,12 @@ class _Entry(_Rows):
             if ROWS not in kind.shape:
                 return self._moved[value]
             if kind.shape[0] != ROWS:
-                raise GraphError("row-axis", f"{kind} does not have the token axis first")
+                raise GraphError(
+                    code="row-axis",
+                    reason=f"{kind} does not have the token axis first",
+                    location=self._graph.nodes[value.node].location,
+                    hint="rows can be chosen along the first axis only; transpose in the model",
+                )
             chosen[value] = self._builder.add(
                 GatherRows(), self._moved[value], self._controls["logit_rows"]
             )

@@ -48,6 +48,8 @@ class DropBatchAxis(ProgramPass):
         """Transform every graph; the signature of each changes in the same way."""
         sizes: dict[str, Dim] = {self.batch: 1, self.tokens: ROWS}
         graphs = tuple(_Dropper(graph, sizes).run() for graph in program.graphs)
+        if graphs == program.graphs:
+            return PassResult(program)
         return PassResult(Program(graphs, program.recipes), {"graphs": len(graphs)})
 
 

@@ -80,7 +80,12 @@ def find_cache_cut(
         if sink in needed:
             network.add_edge(("out", sink), "sink")
     if "source" not in network or "sink" not in network:
-        raise GraphError("no-cache", "the key side does not depend on the tokens")
+        raise GraphError(
+            code="no-cache",
+            reason="the key side of this attention does not depend on the tokens",
+            location=graph.nodes[min(sinks).node].location,
+            hint="attention over constants has nothing to cache; such a model has no serving form",
+        )
     try:
         below_cut = _sink_side(network)
     except nx.NetworkXUnbounded as error:

@@ -9,8 +9,12 @@ from pathlib import Path
 
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.printer import print_program
+from ascendfx.passes.absorb_projections import AbsorbProjections
 from ascendfx.passes.apply_rules import ApplyRules
+from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
+from ascendfx.passes.drop_batch_axis import DropBatchAxis
 from ascendfx.passes.drop_unused import DropUnused
+from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.hoist_transposes import HoistTransposes
 from ascendfx.passes.narrow_repeated_inputs import NarrowRepeatedInputs
@@ -38,7 +42,11 @@ RAISE: tuple[ProgramPass, ...] = (
 PASSES: Mapping[str, ProgramPass] = {
     each.name: each
     for each in (
+        AbsorbProjections(),
+        DeriveIncrementalForm(),
+        DropBatchAxis(),
         DropUnused(),
+        FoldWeights(),
         HoistTransposes(),
         NarrowRepeatedInputs(),
         RaiseOperations(),
@@ -49,7 +57,7 @@ PASSES: Mapping[str, ProgramPass] = {
         SplitAttentionParts(),
     )
 } | {rule.name: ApplyRules((rule,)) for rule in RULES}
-"""Local passes and rules with default parameters, by name; `runtime/presets.py` adds the rest."""
+"""Every pass and rule that `ascendfx opt` knows, with default parameters, by name."""
 
 
 @dataclass(frozen=True, slots=True)

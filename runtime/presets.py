@@ -1,13 +1,10 @@
 """Named pipelines from a captured program to the programs that are lowered."""
 
-from collections.abc import Mapping
-
 from ascendfx.passes.absorb_projections import AbsorbProjections
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.graph_pass import ProgramPass
-from ascendfx.passes.pipeline import PASSES as LOCAL_PASSES
 from ascendfx.passes.pipeline import RAISE
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.simplify import Simplify
@@ -28,9 +25,3 @@ DECODE: tuple[ProgramPass, ...] = (AbsorbProjections(), *_CLEAN_UP)
 
 PREFILL: tuple[ProgramPass, ...] = _CLEAN_UP
 """The step that adds a chunk of one request's prompt: keys and values are expanded."""
-
-PASSES: Mapping[str, ProgramPass] = {
-    **LOCAL_PASSES,
-    **{each.name: each for each in (AbsorbProjections(), DeriveIncrementalForm(), FoldWeights())},
-}
-"""Every pass and rule that `ascendfx opt` knows, with default parameters, by name."""

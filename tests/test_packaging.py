@@ -9,8 +9,8 @@ import pytest
 
 import ascendfx
 from ascendfx.ir.ops import OPS
+from ascendfx.passes.pipeline import PASSES
 from ascendfx.passes.rules import RULES
-from ascendfx.runtime.presets import PASSES
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = ("ir", "passes", "quant_passes", "codegen", "runtime", "tests", "examples", "ascendfx")

@@ -27,7 +27,11 @@ def read_plans(directory: Path) -> dict[str, LaunchPlan]:
 def _checked_files(directory: Path) -> dict[str, str]:
     manifest = directory / MANIFEST
     if not manifest.is_file():
-        raise GraphError(code="not-a-package", reason=f"{directory} has no {MANIFEST}")
+        raise GraphError(
+            code="not-a-package",
+            reason=f"{directory} has no {MANIFEST}",
+            hint="a package is what `ascendfx compile` or `engine.save` wrote",
+        )
     files: dict[str, str] = {}
     for line in manifest.read_text(encoding="utf-8", errors="replace").splitlines():
         digest, gap, path = line.partition("  ")

@@ -7,9 +7,8 @@ import click
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.ir.text.printer import print_program
 from ascendfx.ir.verify import verify_program
-from ascendfx.passes.pipeline import run_pipeline
+from ascendfx.passes.pipeline import PASSES, run_pipeline
 from ascendfx.runtime.cli.read_text import read_text
-from ascendfx.runtime.presets import PASSES
 
 
 def _list_passes(context: click.Context, _option: click.Parameter, value: object) -> None:

@@ -114,13 +114,18 @@ class Engine:
         else:
             ids = _token_ids(number, prompt)
         if not ids:
-            raise GraphError("empty-prompt", f"prompt {number} has no tokens")
+            raise GraphError(
+                "empty-prompt",
+                f"prompt {number} has no tokens",
+                hint="start with the model's begin token, or leave the prompt out",
+            )
         wrong = next((each for each in ids if not 0 <= each < self.config.vocabulary), None)
         if wrong is not None:
             raise GraphError(
                 code="token-range",
                 reason=f"prompt {number} holds token id {wrong}, "
                 f"the vocabulary has ids 0..{self.config.vocabulary - 1}",
+                hint="the ids come from the tokenizer of another model",
             )
         context = self.executor.capacities("decode").context
         if len(ids) + new_tokens > context:

@@ -7,8 +7,8 @@ import inspect
 from pathlib import Path
 
 from ascendfx.passes.apply_rules import ApplyRules
+from ascendfx.passes.pipeline import PASSES
 from ascendfx.passes.rules import RULES
-from ascendfx.runtime.presets import PASSES
 
 README = Path(__file__).parents[2] / "passes" / "README.md"
 

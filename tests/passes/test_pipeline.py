@@ -45,7 +45,9 @@ def test_the_index_says_what_each_pass_did(tmp_path: Path) -> None:
 
 def test_nothing_to_do_returns_the_same_object() -> None:
     program = parse_program('graph @g {\n  %0 = input "x" : f32[2]\n  return %0\n}\n')
-    final, runs = run_pipeline(program, PASSES.values())
+    # The incremental form of what is no language model does not exist: that pass refuses.
+    passes = [each for name, each in PASSES.items() if name != "derive-incremental-form"]
+    final, runs = run_pipeline(program, passes)
     assert final is program
     assert all(run.program is program and not run.statistics for run in runs)
 

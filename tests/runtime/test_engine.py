@@ -113,7 +113,7 @@ def test_progress_ends_at_the_total() -> None:
         ([[1]], 2.5, r"error\[bad-limit\]: max_new_tokens must be at least 1, got 2.5"),
         ([[1]], None, r"error\[bad-limit\]"),
         ([[1.7]], 1, r"error\[bad-prompt\]: prompt 0 is neither text nor a list of token ids"),
-        ([1, 2], 1, r"error\[bad-prompt\]: prompt 0 .*\n.*\n\nhint: pass a list of prompts"),
+        ([1, 2], 1, r"error\[bad-prompt\]: prompt 0 .*\n\nhint: pass a list of prompts"),
         ([[[1, 2]]], 1, r"error\[bad-prompt\]"),
         (["text"], 1, r"error\[no-tokenizer\]"),
         ("text", 1, r"error\[bad-prompt\]"),
