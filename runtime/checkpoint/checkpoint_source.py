@@ -125,7 +125,7 @@ def source_of_checkpoint(
 def _recipe(stored: Mapping[str, StoredTensor], key: str, wanted: TensorType) -> _Recipe:
     shape = tuple(int(size) for size in wanted.shape)
     if key in stored:
-        _check_shape(stored, key, shape)
+        _check_tensor(stored, key, wanted.with_shape(shape))
         return _Recipe(((key,),), packed=False, type=wanted)
     parts = parts_of(key, shape[0]) if len(shape) == 3 else None
     if parts is None:
@@ -134,7 +134,7 @@ def _recipe(stored: Mapping[str, StoredTensor], key: str, wanted: TensorType) ->
     for part in (part for keys in parts for part in keys):
         if part not in stored:
             raise _missing(stored, part)
-        _check_shape(stored, part, (rows, shape[2]))
+        _check_tensor(stored, part, wanted.with_shape((rows, shape[2])))
     return _Recipe(parts, packed=True, type=wanted)
 
 
@@ -155,13 +155,13 @@ def _own_type(stored: Mapping[str, StoredTensor], key: str, tensor: StoredTensor
     return TensorType(dtype_of_array(np.empty(0, tensor.format)), tensor.shape)
 
 
-def _check_shape(stored: Mapping[str, StoredTensor], key: str, wanted: tuple[int, ...]) -> None:
+def _check_tensor(stored: Mapping[str, StoredTensor], key: str, wanted: TensorType) -> None:
     tensor = stored[key]
-    if tensor.shape != wanted:
+    if tensor.shape != wanted.shape:
         raise GraphError(
             "wrong-shape",
             f"tensor `{key}` of {tensor.file} has shape {list(tensor.shape)}, the model needs "
-            f"{list(wanted)}",
+            f"{list(wanted.shape)}",
             hint="config.json and the weights belong to different models",
         )
     if (
@@ -173,6 +173,12 @@ def _check_shape(stored: Mapping[str, StoredTensor], key: str, wanted: tuple[int
             "tensor-format",
             f"tensor `{key}` of {tensor.file} is in {tensor.format} without `{key}{SCALE_SUFFIX}`",
             hint="float8 weights need their block scales",
+        )
+    if tensor.format.kind in "biu" and wanted.dtype.is_float:
+        raise GraphError(
+            "tensor-format",
+            f"tensor `{key}` of {tensor.file} is in {tensor.format}, the model needs fractions",
+            hint="integer weights of a quantized checkpoint must be expanded first",
         )
 
 

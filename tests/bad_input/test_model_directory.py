@@ -17,7 +17,7 @@ from safetensors.numpy import load_file, save_file
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.checkpoint import capture_model
 from ascendfx.runtime.checkpoint.read_directory import stored_tensors
-from tests.bad_input.conftest import WEIGHTS, Command
+from tests.bad_input.ended import WEIGHTS, Command
 
 Damage = Callable[[Path], object]
 
@@ -149,6 +149,16 @@ CASES: dict[str, tuple[Damage, str, str]] = {
         f"error[wrong-shape]: tensor `{GAIN}` of {{folder}}/model.safetensors has shape [15], the "
         "model needs [16]",
         "config.json and the weights belong to different models",
+    ),
+    "integers in place of numbers": (
+        lambda folder: rewrite(folder, lambda t: t.update({GAIN: t[GAIN].astype(np.int32)})),
+        f"error[tensor-format]: tensor `{GAIN}` of {{folder}}/model.safetensors is in int32, the",
+        "must be expanded first",
+    ),
+    "truth values in place of numbers": (
+        lambda folder: rewrite(folder, lambda t: t.update({GAIN: t[GAIN].astype(bool)})),
+        f"error[tensor-format]: tensor `{GAIN}` of {{folder}}/model.safetensors is in bool, the",
+        "must be expanded first",
     ),
     "an expert less": (
         lambda folder: rewrite(folder, lambda t: t.update({EXPERTS: t[EXPERTS][:-1].copy()})),
