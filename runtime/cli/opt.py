@@ -1,5 +1,6 @@
 """``ascendfx opt``: run passes on a program in text form."""
 
+from difflib import get_close_matches
 from pathlib import Path
 
 import click
@@ -19,7 +20,13 @@ def _list_passes(context: click.Context, _option: click.Parameter, value: object
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("-p", "--passes", "names", default="", help="Comma-separated names, in order.")
+@click.option(
+    "-p",
+    "--passes",
+    "names",
+    default="",
+    help="Comma-separated names, in order; --list prints all.",
+)
 @click.option("--stats", is_flag=True, help="Print what each pass did to standard error.")
 @click.option("--remarks", is_flag=True, help="Print near misses to standard error.")
 @click.option(
@@ -32,12 +39,15 @@ def _list_passes(context: click.Context, _option: click.Parameter, value: object
 )
 def opt(file: Path, names: str, *, stats: bool, remarks: bool) -> None:
     """Print the program in FILE (.ir) after the given passes."""
-    wanted = [name for name in names.split(",") if name]
-    unknown = [name for name in wanted if name not in PASSES]
-    if unknown:
-        raise click.BadParameter(
-            f"no pass is called `{unknown[0]}`; known: {', '.join(sorted(PASSES))}"
-        )
+    wanted = [name for each in names.split(",") if (name := each.strip())]
+    for name in wanted:
+        if name not in PASSES:
+            near = get_close_matches(name, PASSES, n=3) or sorted(PASSES)
+            raise click.BadParameter(
+                f"no pass is called `{name}`; did you mean {', '.join(near)}? "
+                "`ascendfx opt --list` prints all",
+                param_hint="'-p' / '--passes'",
+            )
     program = parse_program(read_text(file), file=str(file))
     verify_program(program)
     final, runs = run_pipeline(program, [PASSES[name] for name in wanted])

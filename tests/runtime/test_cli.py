@@ -54,8 +54,20 @@ def test_opt_names_the_known_passes(tmp_path: Path) -> None:
     file.write_text(GRAPH, encoding="utf-8")
     result = CliRunner().invoke(cli, ["opt", str(file), "-p", "swigly"])
     assert result.exit_code == 2
-    assert "no pass is called `swigly`" in result.stderr
-    assert "swiglu" in result.stderr
+    assert "Invalid value for '-p' / '--passes': no pass is called `swigly`" in result.stderr
+    assert "did you mean swiglu? `ascendfx opt --list` prints all" in " ".join(
+        result.stderr.split()
+    )
+    result = CliRunner().invoke(cli, ["opt", str(file), "-p", "zzz"])
+    assert "derive-incremental-form" in result.stderr
+
+
+def test_opt_takes_blanks_between_the_names(tmp_path: Path) -> None:
+    file = tmp_path / "g.ir"
+    file.write_text(GRAPH, encoding="utf-8")
+    result = CliRunner().invoke(cli, ["opt", str(file), "-p", "simplify, swiglu,"])
+    assert result.exit_code == 0
+    assert "swiglu %0, %1 : f32[2, 8]" in result.stdout
 
 
 def test_opt_lists_its_passes_without_a_file() -> None:
