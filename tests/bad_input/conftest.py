@@ -3,8 +3,6 @@
 import json
 import shutil
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,30 +11,11 @@ from transformers import DeepseekV3Config
 
 import ascendfx
 from ascendfx.runtime.cli.main import main
-from ascendfx.runtime.compile_model import Limits, compile_model
+from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.package.save_package import save_package
+from tests.bad_input.ended import LIMITS, WEIGHTS, Command, Ended
 from tests.models.random_checkpoint import random_model
-
-LIMITS = Limits(max_batch=2, max_context=128, prefill_chunk=8, cache_blocks=2)
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """What a command left behind.
-
-    Attributes:
-        code: Exit code.
-        out: Standard output.
-        error: Standard error.
-    """
-
-    code: int
-    out: str
-    error: str
-
-
-Command = Callable[..., Ended]
 
 
 @pytest.fixture
@@ -84,9 +63,6 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_file({name: each.contiguous() for name, each in tensors.items()}, folder / WEIGHTS)
     shutil.copy(ascendfx.bundled_model() / "tokenizer.json", folder)
     return folder
-
-
-WEIGHTS = "model.safetensors"
 
 
 @pytest.fixture

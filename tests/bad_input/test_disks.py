@@ -19,7 +19,7 @@ from ascendfx import GraphError
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.package.load_package import load
 from ascendfx.runtime.package.save_package import save_package
-from tests.bad_input.conftest import Command
+from tests.bad_input.ended import Command
 
 NOWHERE = Path("/proc/ascendfx")
 """Not even the super-user can make a folder here."""

@@ -13,7 +13,7 @@ from ascendfx import GraphError
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.start_engine import start_engine
-from tests.bad_input.conftest import LIMITS, Command
+from tests.bad_input.ended import LIMITS, Command
 
 
 @pytest.mark.parametrize(

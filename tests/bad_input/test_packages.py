@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from tests.bad_input.conftest import Command
+from tests.bad_input.ended import Command
 
 Damage = Callable[[Path], object]
 

@@ -7,7 +7,7 @@ import pytest
 import ascendfx
 from ascendfx import GraphError
 from ascendfx.runtime.engine.text_codec import TextCodec
-from tests.bad_input.conftest import Command
+from tests.bad_input.ended import Command
 
 
 def test_a_file_that_is_no_text_is_one_error(command: Command, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from transformers import DeepseekV3Config
 
 from ascendfx import GraphError
 from ascendfx.runtime.compile_model import compile_model
-from tests.bad_input.conftest import LIMITS
+from tests.bad_input.ended import LIMITS
 from tests.models.random_checkpoint import random_model
 
 SERVED: dict[str, Any] = {
