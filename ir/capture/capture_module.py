@@ -8,6 +8,7 @@ from ascendfx.ir.capture.capture_program import capture_program
 from ascendfx.ir.capture.captured_model import CapturedModel, ModelFacts
 from ascendfx.ir.capture.module_source import array_of, source_of_module
 from ascendfx.ir.capture.without_values import copy_without_values
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_source import ArraySource, LayeredSource, TensorSource
 from ascendfx.ir.tensor_type import DType
@@ -30,6 +31,12 @@ def capture_module(
     Raises:
         GraphError: The module cannot be captured.
     """
+    if not isinstance(module, nn.Module):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise GraphError(
+            "no-model",
+            f"the model is of type `{type(module).__name__}`",
+            hint="pass a torch.nn.Module, or the path of a Hugging Face directory",
+        )
     shell, formats = copy_without_values(module, dtype)
     traced = capture_program(shell)
     config: Any = getattr(module, "config", None)
