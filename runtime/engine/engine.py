@@ -101,7 +101,11 @@ class Engine:
         from ascendfx.runtime.package.save_package import save_package  # noqa: PLC0415
 
         if self.compiled is None:
-            raise GraphError("nothing-to-save", "this engine was not made from a compiled model")
+            raise GraphError(
+                code="nothing-to-save",
+                reason="this engine was not made from a compiled model",
+                hint="copy the package that it was loaded from",
+            )
         save_package(self.compiled, Path(directory))
 
     def _encode(self, number: int, prompt: Prompt, new_tokens: int) -> tuple[int, ...]:

@@ -126,6 +126,13 @@ def test_bad_requests_get_one_clear_error(
         engine().generate(prompts, max_new_tokens=tokens)
 
 
+def test_an_engine_of_a_package_has_nothing_to_save(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match="copy the package") as caught:
+        engine().save(tmp_path / "pkg")
+    assert caught.value.code == "nothing-to-save"
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_request_larger_than_the_whole_cache_is_refused() -> None:
     with pytest.raises(GraphError, match=r"error\[cache-full\]"):
         engine(blocks=2).generate([[1] * 9], max_new_tokens=6)
