@@ -5,6 +5,9 @@ from ascendfx.ir.graph import Graph, Node
 from ascendfx.ir.ops.call import Call
 from ascendfx.ir.program import Program, param_names
 
+_DEEPEST = 100
+"""Calls inside calls; a captured model has one level, its layers."""
+
 
 def verify_program(program: Program) -> None:
     """Check names, calls and recipes.
@@ -76,6 +79,8 @@ def _verify_order(program: Program) -> None:
     def visit(name: str) -> None:
         if name in path:
             raise GraphError("recursion", f"graphs call each other in a circle: {name}")
+        if len(path) == _DEEPEST:
+            raise GraphError("recursion", f"calls are nested more than {_DEEPEST} deep: {name}")
         if name in finished:
             return
         path.append(name)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.printer import print_program
 from ascendfx.passes.absorb_projections import AbsorbProjections
@@ -15,7 +16,7 @@ from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.drop_batch_axis import DropBatchAxis
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.fold_weights import FoldWeights
-from ascendfx.passes.graph_pass import ProgramPass
+from ascendfx.passes.graph_pass import PassResult, ProgramPass
 from ascendfx.passes.hoist_transposes import HoistTransposes
 from ascendfx.passes.narrow_repeated_inputs import NarrowRepeatedInputs
 from ascendfx.passes.raise_operations import RaiseOperations
@@ -95,11 +96,23 @@ def run_pipeline(
         start = time.perf_counter()
         result = each.run(program)
         elapsed = time.perf_counter() - start
+        _check_result(each.name, result)
         program = result.program
         runs.append(PassRun(each.name, elapsed, result.statistics, result.remarks, program))
         if dump_dir is not None:
             _dump(dump_dir, runs)
     return program, tuple(runs)
+
+
+def _check_result(name: str, result: object) -> None:
+    if not isinstance(result, PassResult) or not isinstance(result.program, Program):  # pyright: ignore[reportUnnecessaryIsInstance]
+        found = result.program if isinstance(result, PassResult) else result
+        raise GraphError(
+            "pass-result",
+            f"pass `{name}` returned `{type(found).__name__}`",
+            hint="a pass returns PassResult(program), with the program it was given if nothing "
+            "applied",
+        )
 
 
 def _dump(directory: Path, runs: list[PassRun]) -> None:

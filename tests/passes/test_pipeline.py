@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import pytest
 
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.drop_unused import DropUnused
@@ -78,3 +79,22 @@ def test_names_are_unique_and_kebab_case() -> None:
 def test_every_pass_has_a_filecheck_file() -> None:
     checked = {path.stem.split(".")[0] for path in _FILES.glob("*.ir")}
     assert PASSES.keys() <= checked
+
+
+@dataclass(frozen=True, slots=True)
+class Returns(ProgramPass):
+    """A pass of a user that returns something else."""
+
+    name: ClassVar[str] = "mine"
+    fidelity: ClassVar[Fidelity] = Fidelity.BITWISE
+    what: object = None
+
+    def run(self, program: Program) -> PassResult:
+        return self.what  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("what", [None, captured("llama_f32"), PassResult(None)])  # type: ignore[arg-type]
+def test_a_pass_that_returns_something_else_is_named(what: object) -> None:
+    with pytest.raises(GraphError, match=r"error\[pass-result\]: pass `mine` returned `") as caught:
+        run_pipeline(captured("llama_f32"), [Returns(what)])
+    assert "PassResult(program)" in caught.value.hint
