@@ -8,6 +8,7 @@ import numpy as np
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.kernel import KernelArgument, KernelKind
 from ascendfx.codegen.ascendc.kernels.attention_tiles import MAX_KEY_SLOTS, AttentionTiles
+from ascendfx.codegen.ascendc.kernels.kernel_entry import kernel_entry
 from ascendfx.codegen.ascendc.kernels.vector_kernel import CPP_TYPE
 from ascendfx.codegen.ascendc.target import Target
 
@@ -62,8 +63,8 @@ def memory_comment(tiles: AttentionTiles, groups: int) -> tuple[str, ...]:
     """Return the comment lines that say how a step is cut and what it takes."""
     return (
         f"// Step: {tiles.lanes} queries x {tiles.key_tile} keys in one of {tiles.key_slots} L1 "
-        f"slots; L0 loads of {tiles.k_step} "
-        f"contraction and {tiles.n_step} value columns.",
+        "slots;",
+        f"// L0 loads of {tiles.k_step} contraction and {tiles.n_step} value columns.",
         f"// Local bytes: L1 {tiles.l1_bytes:,}, UB {tiles.unified_bytes:,}; workspace "
         f"{tiles.workspace_bytes:,} for each of {groups} groups.",
         "// The scores of step i+1 run before the products of step i, so that the softmax of one",
@@ -153,9 +154,7 @@ def write_tile_constants(out: CppWriter, tiles: AttentionTiles, target: Target) 
 @contextmanager
 def mixed_kernel(out: CppWriter, name: str, arguments: Sequence[KernelArgument]) -> Generator[None]:
     """Write the signature, kernel type and state reset; the body; and the closing barrier."""
-    parameters = ", ".join(f"GM_ADDR {argument.name}" for argument in arguments)
-    with out.block(f'extern "C" __global__ __aicore__ void {name}({parameters})'):
-        out.line(f"KERNEL_TASK_TYPE_DEFAULT({KernelKind.MIX.value});")
+    with kernel_entry(out, name, KernelKind.MIX, arguments):
         out.line("InitSocState();")
         yield
         out.line("PipeBarrier<PIPE_ALL>();")

@@ -238,61 +238,61 @@ struct Work {
 """
 
 _FIND = """\
-    __aicore__ inline uint32_t Rows() const {
-        return static_cast<uint32_t>(sizes.GetValue(ROWS_SLOT));
-    }
-    __aicore__ inline uint32_t Items() const {
-        return Pieces(Rows(), LANES) * HEADS;
-    }
+__aicore__ inline uint32_t Rows() const {
+    return static_cast<uint32_t>(sizes.GetValue(ROWS_SLOT));
+}
+__aicore__ inline uint32_t Items() const {
+    return Pieces(Rows(), LANES) * HEADS;
+}
 
-    // Last row tile first: it has the most keys.
-    __aicore__ inline Work Find(uint32_t item) const {
-        Work work;
-        const uint32_t rows = Rows();
-        work.head = item % HEADS;
-        work.row = (Pieces(rows, LANES) - 1 - item / HEADS) * LANES;
-        work.lanes = Smaller(LANES, rows - work.row);
-        work.position = static_cast<uint32_t>(positions.GetValue(0)) + work.row;
-        work.begin = 0;
-        work.end = Smaller(work.position + work.lanes,
-                           static_cast<uint32_t>(sizes.GetValue(CONTEXT_SLOT)));
-        return work;
-    }
+// Last row tile first: it has the most keys.
+__aicore__ inline Work Find(uint32_t item) const {
+    Work work;
+    const uint32_t rows = Rows();
+    work.head = item % HEADS;
+    work.row = (Pieces(rows, LANES) - 1 - item / HEADS) * LANES;
+    work.lanes = Smaller(LANES, rows - work.row);
+    work.position = static_cast<uint32_t>(positions.GetValue(0)) + work.row;
+    work.begin = 0;
+    work.end = Smaller(work.position + work.lanes,
+                       static_cast<uint32_t>(sizes.GetValue(CONTEXT_SLOT)));
+    return work;
+}
 """
 
 _LOADS = """\
-    __aicore__ inline LocalTensor<Element> Queries(uint32_t column) const {
-        return LocalTensor<Element>(TPosition::A1, QUERY_L1 + LANES * column * sizeof(Element),
-                                    LANES * (NOPE + ROPE - column));
-    }
-    // A slot holds the keys without position, the rotary keys and the values of a step.
-    __aicore__ inline LocalTensor<Element> Keys(uint32_t slot, uint32_t column,
-                                                uint32_t width) const {
-        return LocalTensor<Element>(
-            TPosition::A1, slot * KEY_SLOT + KEY_TILE * column * sizeof(Element),
-            KEY_TILE * width);
-    }
-    __aicore__ inline LocalTensor<Element> Values(uint32_t slot) const {
-        return Keys(slot, NOPE + ROPE, VALUE_PITCH);
-    }
+__aicore__ inline LocalTensor<Element> Queries(uint32_t column) const {
+    return LocalTensor<Element>(TPosition::A1, QUERY_L1 + LANES * column * sizeof(Element),
+                                LANES * (NOPE + ROPE - column));
+}
+// A slot holds the keys without position, the rotary keys and the values of a step.
+__aicore__ inline LocalTensor<Element> Keys(uint32_t slot, uint32_t column,
+                                            uint32_t width) const {
+    return LocalTensor<Element>(
+        TPosition::A1, slot * KEY_SLOT + KEY_TILE * column * sizeof(Element),
+        KEY_TILE * width);
+}
+__aicore__ inline LocalTensor<Element> Values(uint32_t slot) const {
+    return Keys(slot, NOPE + ROPE, VALUE_PITCH);
+}
 
-    __aicore__ inline void LoadQueries(const Work& work) const {
-        const uint64_t row = work.row;
-        WaitFlag<HardEvent::MTE1_MTE2>(QUERIES);
-        LoadSlabs(Queries(0), qNope[Q_NOPE_OFFSET + row * Q_NOPE_ROW + work.head * Q_NOPE_HEAD],
-                  work.lanes, NOPE, Q_NOPE_ROW, NOPE);
-        LoadSlabs(Queries(NOPE), qRope[Q_ROPE_OFFSET + row * Q_ROPE_ROW +
-                                       work.head * Q_ROPE_HEAD],
-                  work.lanes, ROPE, Q_ROPE_ROW, ROPE);
-        SetFlag<HardEvent::MTE2_MTE1>(QUERIES);
-        WaitFlag<HardEvent::MTE2_MTE1>(QUERIES);
-    }
+__aicore__ inline void LoadQueries(const Work& work) const {
+    const uint64_t row = work.row;
+    WaitFlag<HardEvent::MTE1_MTE2>(QUERIES);
+    LoadSlabs(Queries(0), qNope[Q_NOPE_OFFSET + row * Q_NOPE_ROW + work.head * Q_NOPE_HEAD],
+              work.lanes, NOPE, Q_NOPE_ROW, NOPE);
+    LoadSlabs(Queries(NOPE), qRope[Q_ROPE_OFFSET + row * Q_ROPE_ROW +
+                                   work.head * Q_ROPE_HEAD],
+              work.lanes, ROPE, Q_ROPE_ROW, ROPE);
+    SetFlag<HardEvent::MTE2_MTE1>(QUERIES);
+    WaitFlag<HardEvent::MTE2_MTE1>(QUERIES);
+}
 
-    __aicore__ inline void AddScores(CubeCore& cube, uint32_t slot, uint32_t keys,
-                                     uint32_t lanes) const {
-        cube.AddScores(Keys(slot, 0, NOPE), NOPE, Queries(0), NOPE, keys, lanes, true);
-        cube.AddScores(Keys(slot, NOPE, ROPE), ROPE, Queries(NOPE), ROPE, keys, lanes, false);
-    }
+__aicore__ inline void AddScores(CubeCore& cube, uint32_t slot, uint32_t keys,
+                                 uint32_t lanes) const {
+    cube.AddScores(Keys(slot, 0, NOPE), NOPE, Queries(0), NOPE, keys, lanes, true);
+    cube.AddScores(Keys(slot, NOPE, ROPE), ROPE, Queries(NOPE), ROPE, keys, lanes, false);
+}
 """
 
 _MASK = """\

@@ -123,12 +123,12 @@ def emit_combine_experts(plan: CombineExpertsPlan, name: str) -> Kernel:
         SIZES_ARGUMENT,
     )
     out = CppWriter()
-    terms = "".join(f" + {row}[i, :]" for row in added)
+    terms = "".join(f"+ {row}[i, :] " for row in added)
     comment = (
-        f"{name}: sum[i, :] = sum_j weights[i, j] * y[place[i * {plan.top_k} + j], :]{terms},",
-        f"i < sizes[{plan.rows.slot}] <= {plan.rows.capacity}, rows of {plan.columns} "
-        f"{plan.dtype.value} in {plan.pieces} pieces, over {plan.blocks} cores;",
-        f"{local_bytes(plan.buffers):,} bytes of local memory.",
+        f"{name}: sum[i, :] = sum_j weights[i, j] * y[place[i * {plan.top_k} + j], :]",
+        f"{terms}for i < sizes[{plan.rows.slot}] <= {plan.rows.capacity};",
+        f"rows of {plan.columns} {plan.dtype.value} in {plan.pieces} pieces, over {plan.blocks} "
+        f"cores; {local_bytes(plan.buffers):,} bytes of local memory.",
     )
     write_head(out, comment, _constants(plan))
     with kernel_function(out, name, arguments):

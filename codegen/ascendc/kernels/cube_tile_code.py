@@ -7,11 +7,9 @@ L0B as ``[k / K0, n / 16, 16, K0]`` (Zn), which is the order it has in L1 alread
 the square that ``LoadDataWithTranspose`` turns.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
-from ascendfx.codegen.ascendc.kernel import KernelArgument
 from ascendfx.codegen.ascendc.kernels.cube_product import (
     CUBE,
     CubeProduct,
@@ -67,13 +65,6 @@ def plan_comment(code: TileCode) -> tuple[str, ...]:
         f"// Local bytes: L1 {memory.l1:,}, L0A {memory.l0a:,}, L0B {memory.l0b:,}, "
         f"L0C {memory.l0c:,}.",
     )
-
-
-def kernel_head(name: str, arguments: Sequence[KernelArgument]) -> str:
-    """Return the signature, on two lines if it is long."""
-    parameters = ", ".join(f"GM_ADDR {argument.name}" for argument in arguments)
-    head = f'extern "C" __global__ __aicore__ void {name}('
-    return f"{head}{parameters})" if len(head + parameters) < 96 else f"{head}\n    {parameters})"
 
 
 def write_tile_code(out: CppWriter, code: TileCode) -> None:
@@ -145,10 +136,10 @@ def _write_members(out: CppWriter) -> None:
 
 
 def _write_init(out: CppWriter, code: TileCode) -> None:
-    with out.block("__aicore__ inline void Init(TPipe &pipe, GM_ADDR x, GM_ADDR w, GM_ADDR y)"):
+    with out.block("__aicore__ inline void Init(TPipe& pipe, GM_ADDR x, GM_ADDR w, GM_ADDR y)"):
         kinds = ("In", "In", "Out")
         for kind, name, elements in zip(kinds, "xwy", code.elements, strict=True):
-            out.line(f"{name}Gm.SetGlobalBuffer((__gm__ {kind} *){name}, {elements});")
+            out.line(f"{name}Gm.SetGlobalBuffer((__gm__ {kind}*){name}, {elements});")
         x_buffers, x_k = (1, "((K + K0 - 1) / K0 * K0)") if code.tile.x_stays else (2, "L1_K")
         for name, buffers, size in (
             ("xL1", x_buffers, f"TILE_M * {x_k} * sizeof(In)"),
@@ -255,7 +246,7 @@ def _write_copy_w_packed(out: CppWriter, product: CubeProduct) -> None:
 def _write_load_x(out: CppWriter) -> None:
     out.line("// Terms from k on of x in L1 to L0A, 16 rows at a time.")
     with out.block(
-        "__aicore__ inline void LoadX(const LocalTensor<In> &x, uint32_t k, uint32_t terms)"
+        "__aicore__ inline void LoadX(const LocalTensor<In>& x, uint32_t k, uint32_t terms)"
     ):
         out.line("LocalTensor<In> a = xL0.AllocTensor<In>();")
         out.line("const uint32_t fractals = (terms + K0 - 1) / K0;")
@@ -270,7 +261,7 @@ def _write_load_w(out: CppWriter, product: CubeProduct) -> None:
     turned = product.b_layout == "kn"
     out.line(f"// Terms from k on of W in L1 to L0B{', transposed' if turned else ''}.")
     with out.block(
-        "__aicore__ inline void LoadW(const LocalTensor<In> &w, uint32_t k, uint32_t terms)"
+        "__aicore__ inline void LoadW(const LocalTensor<In>& w, uint32_t k, uint32_t terms)"
     ):
         out.line("LocalTensor<In> b = wL0.AllocTensor<In>();")
         if turned:
@@ -296,7 +287,7 @@ def _write_turned_load(out: CppWriter, product: CubeProduct) -> None:
 def _write_multiply(out: CppWriter) -> None:
     out.line("// y += x * W over the terms in L0; small products need the barrier (Mmad page).")
     with out.block(
-        "__aicore__ inline void Multiply(const LocalTensor<float> &y, uint32_t terms, bool first)"
+        "__aicore__ inline void Multiply(const LocalTensor<float>& y, uint32_t terms, bool first)"
     ):
         out.line("LocalTensor<In> a = xL0.DeQue<In>();")
         out.line("LocalTensor<In> b = wL0.DeQue<In>();")
@@ -329,7 +320,7 @@ def _write_store(out: CppWriter, product: CubeProduct) -> None:
 
 def _write_run(out: CppWriter, tile: CubeTile) -> None:
     stays = tile.x_stays
-    x = "const LocalTensor<In> &x" if stays else "uint64_t xFrom"
+    x = "const LocalTensor<In>& x" if stays else "uint64_t xFrom"
     out.line("// One tile of y; offsets of its first row of x, first column of W, first element.")
     with out.block(f"__aicore__ inline void Run({x}, uint64_t wFrom, uint64_t yTo)"):
         out.line("LocalTensor<float> y = yL0.AllocTensor<float>();")

@@ -198,8 +198,8 @@ def _comment(plan: DispatchExpertsPlan, name: str) -> list[str]:
         f"[{plan.rows.slot}] <= {plan.rows.capacity}, {plan.experts} experts.",
         f"Slots: 0 .. {plan.experts - 1} mark the end of an expert, {plan.first_pair} + p are "
         "pairs. Sort slots by (expert, slot),",
-        "then sort positions by slot: that inverts the order. Position less markers before it is "
-        "the place.",
+        "then sort positions by slot: that inverts the order. The place is the position less the "
+        "markers before it.",
     ]
     if plan.is_tiled:
         lines.append(

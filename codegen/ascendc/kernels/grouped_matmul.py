@@ -12,7 +12,6 @@ from ascendfx.codegen.ascendc.kernels.cube_product import (
 )
 from ascendfx.codegen.ascendc.kernels.cube_tile_code import (
     TileCode,
-    kernel_head,
     plan_comment,
     w_strides,
     write_tile_code,
@@ -24,6 +23,7 @@ from ascendfx.codegen.ascendc.kernels.cube_tile_plan import (
     choose_tile,
     tile_memory,
 )
+from ascendfx.codegen.ascendc.kernels.kernel_entry import kernel_entry
 from ascendfx.codegen.ascendc.kernels.matmul import OutputTile
 from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView, dense
 from ascendfx.codegen.ascendc.target import Target
@@ -134,7 +134,7 @@ def emit_grouped_matmul(plan: GroupedMatmulPlan, name: str) -> Kernel:
     _write_head(out, plan, name, code)
     write_tile_code(out, code)
     out.line()
-    with out.block(kernel_head(name, arguments)):
+    with kernel_entry(out, name, KernelKind.CUBE, arguments):
         _write_walk(out, plan, ends)
     return Kernel(name, _FAMILY, KernelKind.CUBE, plan.blocks, arguments, out.text())
 
@@ -194,9 +194,8 @@ def _write_walk(out: CppWriter, plan: GroupedMatmulPlan, ends: KernelArgument) -
     product = plan.product
     w_n, _ = w_strides(product)
     a, b, y = product.a, product.b, product.y
-    out.line(f"KERNEL_TASK_TYPE_DEFAULT({KernelKind.CUBE.value});")
     out.line("GlobalTensor<int32_t> endsGm;")
-    out.line(f"endsGm.SetGlobalBuffer((__gm__ int32_t *){ends.name}, {ends.elements});")
+    out.line(f"endsGm.SetGlobalBuffer((__gm__ int32_t*){ends.name}, {ends.elements});")
     out.line("TPipe pipe;")
     out.line("CubeTile cube;")
     out.line("cube.Init(pipe, x, w, y);")

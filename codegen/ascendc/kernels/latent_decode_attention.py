@@ -283,59 +283,59 @@ struct Work {
 """
 
 _FIND = """\
-    __aicore__ inline uint32_t Items() const {
-        return static_cast<uint32_t>(sizes.GetValue(ROWS_SLOT)) * HEAD_TILES * SPLITS;
-    }
+__aicore__ inline uint32_t Items() const {
+    return static_cast<uint32_t>(sizes.GetValue(ROWS_SLOT)) * HEAD_TILES * SPLITS;
+}
 
-    // Splits of a row follow each other; each takes the same number of cache blocks.
-    __aicore__ inline Work Find(uint32_t item) const {
-        Work work;
-        work.split = item % SPLITS;
-        work.head = item / SPLITS % HEAD_TILES * LANES;
-        work.row = item / (SPLITS * HEAD_TILES);
-        work.lanes = Smaller(LANES, HEADS - work.head);
-        work.request = static_cast<uint32_t>(rowRequest.GetValue(work.row));
-        const uint32_t length = static_cast<uint32_t>(positions.GetValue(work.row) + 1);
-        const uint32_t share = Pieces(Pieces(length, BLOCK_TOKENS), SPLITS) * BLOCK_TOKENS;
-        work.begin = Smaller(work.split * share, length);
-        work.end = Smaller(work.begin + share, length);
-        return work;
-    }
+// Splits of a row follow each other; each takes the same number of cache blocks.
+__aicore__ inline Work Find(uint32_t item) const {
+    Work work;
+    work.split = item % SPLITS;
+    work.head = item / SPLITS % HEAD_TILES * LANES;
+    work.row = item / (SPLITS * HEAD_TILES);
+    work.lanes = Smaller(LANES, HEADS - work.head);
+    work.request = static_cast<uint32_t>(rowRequest.GetValue(work.row));
+    const uint32_t length = static_cast<uint32_t>(positions.GetValue(work.row) + 1);
+    const uint32_t share = Pieces(Pieces(length, BLOCK_TOKENS), SPLITS) * BLOCK_TOKENS;
+    work.begin = Smaller(work.split * share, length);
+    work.end = Smaller(work.begin + share, length);
+    return work;
+}
 """
 
 _LOADS = """\
-    __aicore__ inline LocalTensor<Element> Queries(uint32_t column) const {
-        return LocalTensor<Element>(TPosition::A1, QUERY_L1 + LANES * column * sizeof(Element),
-                                    LANES * (LATENT + ROPE - column));
-    }
-    // Latent vectors of a slot: keys and values.
-    __aicore__ inline LocalTensor<Element> Values(uint32_t slot) const {
-        return LocalTensor<Element>(TPosition::A1, slot * KEY_SLOT, KEY_TILE * VALUE_PITCH);
-    }
-    __aicore__ inline LocalTensor<Element> Rope(uint32_t slot) const {
-        return LocalTensor<Element>(
-            TPosition::A1, slot * KEY_SLOT + KEY_TILE * VALUE_PITCH * sizeof(Element),
-            KEY_TILE * ROPE);
-    }
+__aicore__ inline LocalTensor<Element> Queries(uint32_t column) const {
+    return LocalTensor<Element>(TPosition::A1, QUERY_L1 + LANES * column * sizeof(Element),
+                                LANES * (LATENT + ROPE - column));
+}
+// Latent vectors of a slot: keys and values.
+__aicore__ inline LocalTensor<Element> Values(uint32_t slot) const {
+    return LocalTensor<Element>(TPosition::A1, slot * KEY_SLOT, KEY_TILE * VALUE_PITCH);
+}
+__aicore__ inline LocalTensor<Element> Rope(uint32_t slot) const {
+    return LocalTensor<Element>(
+        TPosition::A1, slot * KEY_SLOT + KEY_TILE * VALUE_PITCH * sizeof(Element),
+        KEY_TILE * ROPE);
+}
 
-    __aicore__ inline void LoadQueries(const Work& work) const {
-        const uint64_t row = work.row;
-        WaitFlag<HardEvent::MTE1_MTE2>(QUERIES);
-        LoadSlabs(Queries(0), qLatent[Q_LATENT_OFFSET + row * Q_LATENT_ROW +
-                                      work.head * Q_LATENT_HEAD],
-                  work.lanes, LATENT, Q_LATENT_HEAD, LATENT);
-        LoadSlabs(Queries(LATENT), qRope[Q_ROPE_OFFSET + row * Q_ROPE_ROW +
-                                         work.head * Q_ROPE_HEAD],
-                  work.lanes, ROPE, Q_ROPE_HEAD, ROPE);
-        SetFlag<HardEvent::MTE2_MTE1>(QUERIES);
-        WaitFlag<HardEvent::MTE2_MTE1>(QUERIES);
-    }
+__aicore__ inline void LoadQueries(const Work& work) const {
+    const uint64_t row = work.row;
+    WaitFlag<HardEvent::MTE1_MTE2>(QUERIES);
+    LoadSlabs(Queries(0), qLatent[Q_LATENT_OFFSET + row * Q_LATENT_ROW +
+                                  work.head * Q_LATENT_HEAD],
+              work.lanes, LATENT, Q_LATENT_HEAD, LATENT);
+    LoadSlabs(Queries(LATENT), qRope[Q_ROPE_OFFSET + row * Q_ROPE_ROW +
+                                     work.head * Q_ROPE_HEAD],
+              work.lanes, ROPE, Q_ROPE_HEAD, ROPE);
+    SetFlag<HardEvent::MTE2_MTE1>(QUERIES);
+    WaitFlag<HardEvent::MTE2_MTE1>(QUERIES);
+}
 
-    __aicore__ inline void AddScores(CubeCore& cube, uint32_t slot, uint32_t keys,
-                                     uint32_t lanes) const {
-        cube.AddScores(Values(slot), VALUE_PITCH, Queries(0), LATENT, keys, lanes, true);
-        cube.AddScores(Rope(slot), ROPE, Queries(LATENT), ROPE, keys, lanes, false);
-    }
+__aicore__ inline void AddScores(CubeCore& cube, uint32_t slot, uint32_t keys,
+                                 uint32_t lanes) const {
+    cube.AddScores(Values(slot), VALUE_PITCH, Queries(0), LATENT, keys, lanes, true);
+    cube.AddScores(Rope(slot), ROPE, Queries(LATENT), ROPE, keys, lanes, false);
+}
 """
 
 _STORE = """\

@@ -19,7 +19,6 @@ from ascendfx.codegen.ascendc.kernels.cube_product import (
 )
 from ascendfx.codegen.ascendc.kernels.cube_tile_code import (
     TileCode,
-    kernel_head,
     plan_comment,
     w_strides,
     write_tile_code,
@@ -31,6 +30,7 @@ from ascendfx.codegen.ascendc.kernels.cube_tile_plan import (
     choose_tile,
     tile_memory,
 )
+from ascendfx.codegen.ascendc.kernels.kernel_entry import kernel_entry
 from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView, dense
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.tensor_type import DType
@@ -154,7 +154,7 @@ def emit_matmul(plan: MatmulPlan, name: str) -> Kernel:
     _write_head(out, plan, name, code)
     write_tile_code(out, code)
     out.line()
-    with out.block(kernel_head(name, arguments)):
+    with kernel_entry(out, name, KernelKind.CUBE, arguments):
         _write_walk(out, plan)
     return Kernel(name, _FAMILY, KernelKind.CUBE, plan.blocks, arguments, out.text())
 
@@ -200,10 +200,9 @@ def _write_head(out: CppWriter, plan: MatmulPlan, name: str, code: TileCode) -> 
 
 
 def _write_walk(out: CppWriter, plan: MatmulPlan) -> None:
-    out.line(f"KERNEL_TASK_TYPE_DEFAULT({KernelKind.CUBE.value});")
     if isinstance(plan.rows, DeviceSize):
         out.line("GlobalTensor<int32_t> sizesGm;")
-        out.line(f"sizesGm.SetGlobalBuffer((__gm__ int32_t *)sizes, {SIZES_ELEMENTS});")
+        out.line(f"sizesGm.SetGlobalBuffer((__gm__ int32_t*)sizes, {SIZES_ELEMENTS});")
         out.line(f"const uint32_t rows = sizesGm.GetValue({plan.rows.slot});")
     else:
         out.line(f"const uint32_t rows = {plan.rows};")

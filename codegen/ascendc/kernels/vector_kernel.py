@@ -13,6 +13,7 @@ from ascendfx.codegen.ascendc.kernel import (
     KernelArgument,
     KernelKind,
 )
+from ascendfx.codegen.ascendc.kernels.kernel_entry import kernel_entry
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
@@ -216,9 +217,7 @@ def kernel_function(
     out: CppWriter, name: str, arguments: Sequence[KernelArgument]
 ) -> Generator[None]:
     """Write the signature, the kernel type and one GlobalTensor per argument; then the body."""
-    parameters = ", ".join(f"GM_ADDR {argument.name}" for argument in arguments)
-    with out.block(f'extern "C" __global__ __aicore__ void {name}({parameters})'):
-        out.line(f"KERNEL_TASK_TYPE_DEFAULT({KernelKind.VECTOR.value});")
+    with kernel_entry(out, name, KernelKind.VECTOR, arguments):
         for argument in arguments:
             scalar = CPP_TYPE[argument.dtype]
             out.line(f"GlobalTensor<{scalar}> {argument.name}Gm;")

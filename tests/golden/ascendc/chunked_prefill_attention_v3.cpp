@@ -1,6 +1,7 @@
 // chunked_prefill_attention_v3: causal attention of 128 heads, keys 128 + 64, values 128 x bf16,
 // at most 512 rows over 4096 keys; items (head, row tile) over 20 groups, long ones first.
-// Step: 128 queries x 128 keys in one of 4 L1 slots; L0 loads of 128 contraction and 128 value columns.
+// Step: 128 queries x 128 keys in one of 4 L1 slots;
+// L0 loads of 128 contraction and 128 value columns.
 // Local bytes: L1 409,600, UB 118,016; workspace 327,680 for each of 20 groups.
 // The scores of step i+1 run before the products of step i, so that the softmax of one
 // step overlaps the products of another.
@@ -333,7 +334,8 @@ struct Inputs {
     GlobalTensor<int32_t> positions;
     GlobalTensor<int32_t> sizes;
 
-    __aicore__ inline void Open(GM_ADDR q_nope_, GM_ADDR q_rope_, GM_ADDR k_nope_, GM_ADDR v_, GM_ADDR k_rope_, GM_ADDR positions_, GM_ADDR sizes_) {
+    __aicore__ inline void Open(GM_ADDR q_nope_, GM_ADDR q_rope_, GM_ADDR k_nope_, GM_ADDR v_,
+                                GM_ADDR k_rope_, GM_ADDR positions_, GM_ADDR sizes_) {
         qNope.SetGlobalBuffer((__gm__ bfloat16_t*)q_nope_, 12582912);
         qRope.SetGlobalBuffer((__gm__ bfloat16_t*)q_rope_, 12582912);
         kNope.SetGlobalBuffer((__gm__ bfloat16_t*)k_nope_, 134217728);
@@ -343,59 +345,59 @@ struct Inputs {
         sizes.SetGlobalBuffer((__gm__ int32_t*)sizes_, 8);
     }
 
-        __aicore__ inline uint32_t Rows() const {
-            return static_cast<uint32_t>(sizes.GetValue(ROWS_SLOT));
-        }
-        __aicore__ inline uint32_t Items() const {
-            return Pieces(Rows(), LANES) * HEADS;
-        }
+    __aicore__ inline uint32_t Rows() const {
+        return static_cast<uint32_t>(sizes.GetValue(ROWS_SLOT));
+    }
+    __aicore__ inline uint32_t Items() const {
+        return Pieces(Rows(), LANES) * HEADS;
+    }
 
-        // Last row tile first: it has the most keys.
-        __aicore__ inline Work Find(uint32_t item) const {
-            Work work;
-            const uint32_t rows = Rows();
-            work.head = item % HEADS;
-            work.row = (Pieces(rows, LANES) - 1 - item / HEADS) * LANES;
-            work.lanes = Smaller(LANES, rows - work.row);
-            work.position = static_cast<uint32_t>(positions.GetValue(0)) + work.row;
-            work.begin = 0;
-            work.end = Smaller(work.position + work.lanes,
-                               static_cast<uint32_t>(sizes.GetValue(CONTEXT_SLOT)));
-            return work;
-        }
+    // Last row tile first: it has the most keys.
+    __aicore__ inline Work Find(uint32_t item) const {
+        Work work;
+        const uint32_t rows = Rows();
+        work.head = item % HEADS;
+        work.row = (Pieces(rows, LANES) - 1 - item / HEADS) * LANES;
+        work.lanes = Smaller(LANES, rows - work.row);
+        work.position = static_cast<uint32_t>(positions.GetValue(0)) + work.row;
+        work.begin = 0;
+        work.end = Smaller(work.position + work.lanes,
+                           static_cast<uint32_t>(sizes.GetValue(CONTEXT_SLOT)));
+        return work;
+    }
 
-        __aicore__ inline LocalTensor<Element> Queries(uint32_t column) const {
-            return LocalTensor<Element>(TPosition::A1, QUERY_L1 + LANES * column * sizeof(Element),
-                                        LANES * (NOPE + ROPE - column));
-        }
-        // A slot holds the keys without position, the rotary keys and the values of a step.
-        __aicore__ inline LocalTensor<Element> Keys(uint32_t slot, uint32_t column,
-                                                    uint32_t width) const {
-            return LocalTensor<Element>(
-                TPosition::A1, slot * KEY_SLOT + KEY_TILE * column * sizeof(Element),
-                KEY_TILE * width);
-        }
-        __aicore__ inline LocalTensor<Element> Values(uint32_t slot) const {
-            return Keys(slot, NOPE + ROPE, VALUE_PITCH);
-        }
+    __aicore__ inline LocalTensor<Element> Queries(uint32_t column) const {
+        return LocalTensor<Element>(TPosition::A1, QUERY_L1 + LANES * column * sizeof(Element),
+                                    LANES * (NOPE + ROPE - column));
+    }
+    // A slot holds the keys without position, the rotary keys and the values of a step.
+    __aicore__ inline LocalTensor<Element> Keys(uint32_t slot, uint32_t column,
+                                                uint32_t width) const {
+        return LocalTensor<Element>(
+            TPosition::A1, slot * KEY_SLOT + KEY_TILE * column * sizeof(Element),
+            KEY_TILE * width);
+    }
+    __aicore__ inline LocalTensor<Element> Values(uint32_t slot) const {
+        return Keys(slot, NOPE + ROPE, VALUE_PITCH);
+    }
 
-        __aicore__ inline void LoadQueries(const Work& work) const {
-            const uint64_t row = work.row;
-            WaitFlag<HardEvent::MTE1_MTE2>(QUERIES);
-            LoadSlabs(Queries(0), qNope[Q_NOPE_OFFSET + row * Q_NOPE_ROW + work.head * Q_NOPE_HEAD],
-                      work.lanes, NOPE, Q_NOPE_ROW, NOPE);
-            LoadSlabs(Queries(NOPE), qRope[Q_ROPE_OFFSET + row * Q_ROPE_ROW +
-                                           work.head * Q_ROPE_HEAD],
-                      work.lanes, ROPE, Q_ROPE_ROW, ROPE);
-            SetFlag<HardEvent::MTE2_MTE1>(QUERIES);
-            WaitFlag<HardEvent::MTE2_MTE1>(QUERIES);
-        }
+    __aicore__ inline void LoadQueries(const Work& work) const {
+        const uint64_t row = work.row;
+        WaitFlag<HardEvent::MTE1_MTE2>(QUERIES);
+        LoadSlabs(Queries(0), qNope[Q_NOPE_OFFSET + row * Q_NOPE_ROW + work.head * Q_NOPE_HEAD],
+                  work.lanes, NOPE, Q_NOPE_ROW, NOPE);
+        LoadSlabs(Queries(NOPE), qRope[Q_ROPE_OFFSET + row * Q_ROPE_ROW +
+                                       work.head * Q_ROPE_HEAD],
+                  work.lanes, ROPE, Q_ROPE_ROW, ROPE);
+        SetFlag<HardEvent::MTE2_MTE1>(QUERIES);
+        WaitFlag<HardEvent::MTE2_MTE1>(QUERIES);
+    }
 
-        __aicore__ inline void AddScores(CubeCore& cube, uint32_t slot, uint32_t keys,
-                                         uint32_t lanes) const {
-            cube.AddScores(Keys(slot, 0, NOPE), NOPE, Queries(0), NOPE, keys, lanes, true);
-            cube.AddScores(Keys(slot, NOPE, ROPE), ROPE, Queries(NOPE), ROPE, keys, lanes, false);
-        }
+    __aicore__ inline void AddScores(CubeCore& cube, uint32_t slot, uint32_t keys,
+                                     uint32_t lanes) const {
+        cube.AddScores(Keys(slot, 0, NOPE), NOPE, Queries(0), NOPE, keys, lanes, true);
+        cube.AddScores(Keys(slot, NOPE, ROPE), ROPE, Queries(NOPE), ROPE, keys, lanes, false);
+    }
 
     __aicore__ inline void LoadKeys(const Work& work, uint32_t step, uint32_t slot) const {
         const uint64_t key = work.begin + step * KEY_TILE;
@@ -700,7 +702,9 @@ __aicore__ inline void RunVector(const Inputs& inputs, const Results& results, G
     }
 }
 
-extern "C" __global__ __aicore__ void chunked_prefill_attention_v3(GM_ADDR q_nope, GM_ADDR q_rope, GM_ADDR k_nope, GM_ADDR v, GM_ADDR k_rope, GM_ADDR positions, GM_ADDR out, GM_ADDR sizes, GM_ADDR workspace) {
+extern "C" __global__ __aicore__ void chunked_prefill_attention_v3(
+        GM_ADDR q_nope, GM_ADDR q_rope, GM_ADDR k_nope, GM_ADDR v, GM_ADDR k_rope,
+        GM_ADDR positions, GM_ADDR out, GM_ADDR sizes, GM_ADDR workspace) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
     InitSocState();
     Inputs inputs;

@@ -59,7 +59,8 @@ __aicore__ inline void ScaleRows(const LocalTensor<float>& rows, const LocalTens
     }
 }
 
-extern "C" __global__ __aicore__ void combine_attention_splits_f32(GM_ADDR partial, GM_ADDR maximum, GM_ADDR total, GM_ADDR out, GM_ADDR sizes) {
+extern "C" __global__ __aicore__ void combine_attention_splits_f32(
+        GM_ADDR partial, GM_ADDR maximum, GM_ADDR total, GM_ADDR out, GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
     GlobalTensor<float> partialGm;
     partialGm.SetGlobalBuffer((__gm__ float*)partial, 288);
@@ -149,7 +150,8 @@ extern "C" __global__ __aicore__ void combine_attention_splits_f32(GM_ADDR parti
         totalQueue.FreeTensor(totals);
         outQueue.EnQue(merged);
         merged = outQueue.DeQue<float>();
-        CopyOut(outGm[(static_cast<uint64_t>(row) * HEADS + head) * WIDTH], merged, 1, heads * WIDTH * 4, 0, 0);
+        CopyOut(outGm[(static_cast<uint64_t>(row) * HEADS + head) * WIDTH], merged, 1,
+                heads * WIDTH * 4, 0, 0);
         outQueue.FreeTensor(merged);
     }
 }

@@ -59,7 +59,8 @@ __aicore__ inline void ScaleRows(const LocalTensor<float>& rows, const LocalTens
     }
 }
 
-extern "C" __global__ __aicore__ void combine_attention_splits_v3(GM_ADDR partial, GM_ADDR maximum, GM_ADDR total, GM_ADDR out, GM_ADDR sizes) {
+extern "C" __global__ __aicore__ void combine_attention_splits_v3(
+        GM_ADDR partial, GM_ADDR maximum, GM_ADDR total, GM_ADDR out, GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
     GlobalTensor<float> partialGm;
     partialGm.SetGlobalBuffer((__gm__ float*)partial, 1048576);
@@ -153,7 +154,8 @@ extern "C" __global__ __aicore__ void combine_attention_splits_v3(GM_ADDR partia
         Cast(rounded, merged, RoundMode::CAST_RINT, heads * WIDTH);
         outQueue.EnQue(rounded);
         rounded = outQueue.DeQue<bfloat16_t>();
-        CopyOut(outGm[(static_cast<uint64_t>(row) * HEADS + head) * WIDTH], rounded, 1, heads * WIDTH * 2, 0, 0);
+        CopyOut(outGm[(static_cast<uint64_t>(row) * HEADS + head) * WIDTH], rounded, 1,
+                heads * WIDTH * 2, 0, 0);
         outQueue.FreeTensor(rounded);
     }
 }

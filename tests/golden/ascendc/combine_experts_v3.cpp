@@ -1,6 +1,6 @@
-// combine: sum[i, :] = sum_j weights[i, j] * y[place[i * 8 + j], :] + shared[i, :] + residual[i, :],
-// i < sizes[0] <= 512, rows of 7168 bf16 in 4 pieces, over 48 cores;
-// 33,536 bytes of local memory.
+// combine: sum[i, :] = sum_j weights[i, j] * y[place[i * 8 + j], :]
+// + shared[i, :] + residual[i, :] for i < sizes[0] <= 512;
+// rows of 7168 bf16 in 4 pieces, over 48 cores; 33,536 bytes of local memory.
 #include "kernel_operator.h"
 using namespace AscendC;
 
@@ -41,7 +41,9 @@ __aicore__ inline void CopyOut(const GlobalTensor<T>& target, const LocalTensor<
     DataCopyPad(target, source, copy);
 }
 
-extern "C" __global__ __aicore__ void combine(GM_ADDR y, GM_ADDR place, GM_ADDR weights, GM_ADDR shared, GM_ADDR residual, GM_ADDR sum, GM_ADDR sizes) {
+extern "C" __global__ __aicore__ void combine(GM_ADDR y, GM_ADDR place, GM_ADDR weights,
+                                              GM_ADDR shared, GM_ADDR residual, GM_ADDR sum,
+                                              GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
     GlobalTensor<bfloat16_t> yGm;
     yGm.SetGlobalBuffer((__gm__ bfloat16_t*)y, 29360128);
@@ -99,7 +101,8 @@ extern "C" __global__ __aicore__ void combine(GM_ADDR y, GM_ADDR place, GM_ADDR 
         Duplicate(total, 0.0f, static_cast<int32_t>(count));
         for (uint32_t j = 0; j < TOP_K; ++j) {
             const uint32_t pair = (row - firstRow) * TOP_K + j;
-            const uint64_t source = static_cast<uint64_t>(placeLocal.GetValue(pair)) * COLUMNS + column;
+            const uint64_t source =
+                static_cast<uint64_t>(placeLocal.GetValue(pair)) * COLUMNS + column;
             const float weight = weightsLocal.GetValue(pair);
             LocalTensor<bfloat16_t> termLocal = termQueue.AllocTensor<bfloat16_t>();
             CopyIn(termLocal, yGm[source], 1, count * ELEMENT_BYTES, 0, 0);

@@ -1,6 +1,7 @@
 // dispatch: pairs p = row * 8 + j by expert ids[p], stable; row < sizes[0] <= 4096, 256 experts.
 // Slots: 0 .. 255 mark the end of an expert, 256 + p are pairs. Sort slots by (expert, slot),
-// then sort positions by slot: that inverts the order. Position less markers before it is the place.
+// then sort positions by slot: that inverts the order. The place is the position less the markers
+// before it.
 // Tiles of 256 rows: the first pass counts, the second places each tile behind the earlier ones.
 // One core, 97,856 bytes of local memory.
 #include "kernel_operator.h"
@@ -147,7 +148,8 @@ __aicore__ inline void TakeRows(const LocalTensor<int32_t>& rows, const LocalTen
     Cast(rows, pairOrder, RoundMode::CAST_FLOOR, pairs);
 }
 
-extern "C" __global__ __aicore__ void dispatch(GM_ADDR ids, GM_ADDR source_row, GM_ADDR place, GM_ADDR group_ends, GM_ADDR sizes) {
+extern "C" __global__ __aicore__ void dispatch(GM_ADDR ids, GM_ADDR source_row, GM_ADDR place,
+                                               GM_ADDR group_ends, GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
     GlobalTensor<int32_t> idsGm;
     idsGm.SetGlobalBuffer((__gm__ int32_t*)ids, 32768);

@@ -39,7 +39,8 @@ __aicore__ inline void CopyOut(const GlobalTensor<T>& target, const LocalTensor<
     DataCopyPad(target, source, copy);
 }
 
-extern "C" __global__ __aicore__ void gather_cache(GM_ADDR cache, GM_ADDR block_table, GM_ADDR y, GM_ADDR sizes) {
+extern "C" __global__ __aicore__ void gather_cache(GM_ADDR cache, GM_ADDR block_table, GM_ADDR y,
+                                                   GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
     GlobalTensor<bfloat16_t> cacheGm;
     cacheGm.SetGlobalBuffer((__gm__ bfloat16_t*)cache, 589824);

@@ -40,7 +40,8 @@ __aicore__ inline void CopyOut(const GlobalTensor<T>& target, const LocalTensor<
     DataCopyPad(target, source, copy);
 }
 
-extern "C" __global__ __aicore__ void embed_tokens(GM_ADDR table, GM_ADDR ids, GM_ADDR y, GM_ADDR sizes) {
+extern "C" __global__ __aicore__ void embed_tokens(GM_ADDR table, GM_ADDR ids, GM_ADDR y,
+                                                   GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
     GlobalTensor<bfloat16_t> tableGm;
     tableGm.SetGlobalBuffer((__gm__ bfloat16_t*)table, 926679040);

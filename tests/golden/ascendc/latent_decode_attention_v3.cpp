@@ -1,6 +1,7 @@
 // latent_decode_attention_v3: latent attention of 128 heads, latent 512 + rope 64 x bf16,
 // at most 8 rows; 1 head tiles x 2 splits of a row over 16 groups.
-// Step: 128 queries x 64 keys in one of 4 L1 slots; L0 loads of 128 contraction and 128 value columns.
+// Step: 128 queries x 64 keys in one of 4 L1 slots;
+// L0 loads of 128 contraction and 128 value columns.
 // Local bytes: L1 458,752, UB 158,976; workspace 622,592 for each of 16 groups.
 // The scores of step i+1 run before the products of step i, so that the softmax of one
 // step overlaps the products of another.
@@ -333,7 +334,9 @@ struct Inputs {
     GlobalTensor<int32_t> rowRequest;
     GlobalTensor<int32_t> sizes;
 
-    __aicore__ inline void Open(GM_ADDR q_latent_, GM_ADDR q_rope_, GM_ADDR latent_cache_, GM_ADDR rope_cache_, GM_ADDR block_table_, GM_ADDR positions_, GM_ADDR row_request_, GM_ADDR sizes_) {
+    __aicore__ inline void Open(GM_ADDR q_latent_, GM_ADDR q_rope_, GM_ADDR latent_cache_,
+                                GM_ADDR rope_cache_, GM_ADDR block_table_, GM_ADDR positions_,
+                                GM_ADDR row_request_, GM_ADDR sizes_) {
         qLatent.SetGlobalBuffer((__gm__ bfloat16_t*)q_latent_, 524288);
         qRope.SetGlobalBuffer((__gm__ bfloat16_t*)q_rope_, 81968);
         latentCache.SetGlobalBuffer((__gm__ bfloat16_t*)latent_cache_, 16973824);
@@ -344,57 +347,57 @@ struct Inputs {
         sizes.SetGlobalBuffer((__gm__ int32_t*)sizes_, 8);
     }
 
-        __aicore__ inline uint32_t Items() const {
-            return static_cast<uint32_t>(sizes.GetValue(ROWS_SLOT)) * HEAD_TILES * SPLITS;
-        }
+    __aicore__ inline uint32_t Items() const {
+        return static_cast<uint32_t>(sizes.GetValue(ROWS_SLOT)) * HEAD_TILES * SPLITS;
+    }
 
-        // Splits of a row follow each other; each takes the same number of cache blocks.
-        __aicore__ inline Work Find(uint32_t item) const {
-            Work work;
-            work.split = item % SPLITS;
-            work.head = item / SPLITS % HEAD_TILES * LANES;
-            work.row = item / (SPLITS * HEAD_TILES);
-            work.lanes = Smaller(LANES, HEADS - work.head);
-            work.request = static_cast<uint32_t>(rowRequest.GetValue(work.row));
-            const uint32_t length = static_cast<uint32_t>(positions.GetValue(work.row) + 1);
-            const uint32_t share = Pieces(Pieces(length, BLOCK_TOKENS), SPLITS) * BLOCK_TOKENS;
-            work.begin = Smaller(work.split * share, length);
-            work.end = Smaller(work.begin + share, length);
-            return work;
-        }
+    // Splits of a row follow each other; each takes the same number of cache blocks.
+    __aicore__ inline Work Find(uint32_t item) const {
+        Work work;
+        work.split = item % SPLITS;
+        work.head = item / SPLITS % HEAD_TILES * LANES;
+        work.row = item / (SPLITS * HEAD_TILES);
+        work.lanes = Smaller(LANES, HEADS - work.head);
+        work.request = static_cast<uint32_t>(rowRequest.GetValue(work.row));
+        const uint32_t length = static_cast<uint32_t>(positions.GetValue(work.row) + 1);
+        const uint32_t share = Pieces(Pieces(length, BLOCK_TOKENS), SPLITS) * BLOCK_TOKENS;
+        work.begin = Smaller(work.split * share, length);
+        work.end = Smaller(work.begin + share, length);
+        return work;
+    }
 
-        __aicore__ inline LocalTensor<Element> Queries(uint32_t column) const {
-            return LocalTensor<Element>(TPosition::A1, QUERY_L1 + LANES * column * sizeof(Element),
-                                        LANES * (LATENT + ROPE - column));
-        }
-        // Latent vectors of a slot: keys and values.
-        __aicore__ inline LocalTensor<Element> Values(uint32_t slot) const {
-            return LocalTensor<Element>(TPosition::A1, slot * KEY_SLOT, KEY_TILE * VALUE_PITCH);
-        }
-        __aicore__ inline LocalTensor<Element> Rope(uint32_t slot) const {
-            return LocalTensor<Element>(
-                TPosition::A1, slot * KEY_SLOT + KEY_TILE * VALUE_PITCH * sizeof(Element),
-                KEY_TILE * ROPE);
-        }
+    __aicore__ inline LocalTensor<Element> Queries(uint32_t column) const {
+        return LocalTensor<Element>(TPosition::A1, QUERY_L1 + LANES * column * sizeof(Element),
+                                    LANES * (LATENT + ROPE - column));
+    }
+    // Latent vectors of a slot: keys and values.
+    __aicore__ inline LocalTensor<Element> Values(uint32_t slot) const {
+        return LocalTensor<Element>(TPosition::A1, slot * KEY_SLOT, KEY_TILE * VALUE_PITCH);
+    }
+    __aicore__ inline LocalTensor<Element> Rope(uint32_t slot) const {
+        return LocalTensor<Element>(
+            TPosition::A1, slot * KEY_SLOT + KEY_TILE * VALUE_PITCH * sizeof(Element),
+            KEY_TILE * ROPE);
+    }
 
-        __aicore__ inline void LoadQueries(const Work& work) const {
-            const uint64_t row = work.row;
-            WaitFlag<HardEvent::MTE1_MTE2>(QUERIES);
-            LoadSlabs(Queries(0), qLatent[Q_LATENT_OFFSET + row * Q_LATENT_ROW +
-                                          work.head * Q_LATENT_HEAD],
-                      work.lanes, LATENT, Q_LATENT_HEAD, LATENT);
-            LoadSlabs(Queries(LATENT), qRope[Q_ROPE_OFFSET + row * Q_ROPE_ROW +
-                                             work.head * Q_ROPE_HEAD],
-                      work.lanes, ROPE, Q_ROPE_HEAD, ROPE);
-            SetFlag<HardEvent::MTE2_MTE1>(QUERIES);
-            WaitFlag<HardEvent::MTE2_MTE1>(QUERIES);
-        }
+    __aicore__ inline void LoadQueries(const Work& work) const {
+        const uint64_t row = work.row;
+        WaitFlag<HardEvent::MTE1_MTE2>(QUERIES);
+        LoadSlabs(Queries(0), qLatent[Q_LATENT_OFFSET + row * Q_LATENT_ROW +
+                                      work.head * Q_LATENT_HEAD],
+                  work.lanes, LATENT, Q_LATENT_HEAD, LATENT);
+        LoadSlabs(Queries(LATENT), qRope[Q_ROPE_OFFSET + row * Q_ROPE_ROW +
+                                         work.head * Q_ROPE_HEAD],
+                  work.lanes, ROPE, Q_ROPE_HEAD, ROPE);
+        SetFlag<HardEvent::MTE2_MTE1>(QUERIES);
+        WaitFlag<HardEvent::MTE2_MTE1>(QUERIES);
+    }
 
-        __aicore__ inline void AddScores(CubeCore& cube, uint32_t slot, uint32_t keys,
-                                         uint32_t lanes) const {
-            cube.AddScores(Values(slot), VALUE_PITCH, Queries(0), LATENT, keys, lanes, true);
-            cube.AddScores(Rope(slot), ROPE, Queries(LATENT), ROPE, keys, lanes, false);
-        }
+    __aicore__ inline void AddScores(CubeCore& cube, uint32_t slot, uint32_t keys,
+                                     uint32_t lanes) const {
+        cube.AddScores(Values(slot), VALUE_PITCH, Queries(0), LATENT, keys, lanes, true);
+        cube.AddScores(Rope(slot), ROPE, Queries(LATENT), ROPE, keys, lanes, false);
+    }
 
     // A step lies in one cache block: KEY_TILE divides BLOCK_TOKENS.
     __aicore__ inline void LoadKeys(const Work& work, uint32_t step, uint32_t slot) const {
@@ -662,11 +665,15 @@ __aicore__ inline void RunVector(const Inputs& inputs, const Results& results, G
     }
 }
 
-extern "C" __global__ __aicore__ void latent_decode_attention_v3(GM_ADDR q_latent, GM_ADDR q_rope, GM_ADDR latent_cache, GM_ADDR rope_cache, GM_ADDR block_table, GM_ADDR positions, GM_ADDR row_request, GM_ADDR partial, GM_ADDR maximum, GM_ADDR total, GM_ADDR sizes, GM_ADDR workspace) {
+extern "C" __global__ __aicore__ void latent_decode_attention_v3(
+        GM_ADDR q_latent, GM_ADDR q_rope, GM_ADDR latent_cache, GM_ADDR rope_cache,
+        GM_ADDR block_table, GM_ADDR positions, GM_ADDR row_request, GM_ADDR partial,
+        GM_ADDR maximum, GM_ADDR total, GM_ADDR sizes, GM_ADDR workspace) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIC_1_2);
     InitSocState();
     Inputs inputs;
-    inputs.Open(q_latent, q_rope, latent_cache, rope_cache, block_table, positions, row_request, sizes);
+    inputs.Open(q_latent, q_rope, latent_cache, rope_cache, block_table, positions, row_request,
+                sizes);
     if ASCEND_IS_AIC {
         RunCube(inputs, workspace);
     }

@@ -42,10 +42,10 @@ struct CubeTile {
     uint32_t rows;  // of this tile
     uint32_t columns;
 
-    __aicore__ inline void Init(TPipe &pipe, GM_ADDR x, GM_ADDR w, GM_ADDR y) {
-        xGm.SetGlobalBuffer((__gm__ In *)x, 32768);
-        wGm.SetGlobalBuffer((__gm__ In *)w, 14680064);
-        yGm.SetGlobalBuffer((__gm__ Out *)y, 114688);
+    __aicore__ inline void Init(TPipe& pipe, GM_ADDR x, GM_ADDR w, GM_ADDR y) {
+        xGm.SetGlobalBuffer((__gm__ In*)x, 32768);
+        wGm.SetGlobalBuffer((__gm__ In*)w, 14680064);
+        yGm.SetGlobalBuffer((__gm__ Out*)y, 114688);
         pipe.InitBuffer(xL1, 1, TILE_M * ((K + K0 - 1) / K0 * K0) * sizeof(In));
         pipe.InitBuffer(wL1, 2, TILE_N * L1_K * sizeof(In));
         pipe.InitBuffer(xL0, 2, TILE_M * L0_K * sizeof(In));
@@ -86,7 +86,7 @@ struct CubeTile {
     }
 
     // Terms from k on of x in L1 to L0A, 16 rows at a time.
-    __aicore__ inline void LoadX(const LocalTensor<In> &x, uint32_t k, uint32_t terms) {
+    __aicore__ inline void LoadX(const LocalTensor<In>& x, uint32_t k, uint32_t terms) {
         LocalTensor<In> a = xL0.AllocTensor<In>();
         const uint32_t fractals = (terms + K0 - 1) / K0;
         LoadData2DParams p;
@@ -99,7 +99,7 @@ struct CubeTile {
     }
 
     // Terms from k on of W in L1 to L0B.
-    __aicore__ inline void LoadW(const LocalTensor<In> &w, uint32_t k, uint32_t terms) {
+    __aicore__ inline void LoadW(const LocalTensor<In>& w, uint32_t k, uint32_t terms) {
         LocalTensor<In> b = wL0.AllocTensor<In>();
         LoadData2DParams p;
         p.repeatTimes = (terms + K0 - 1) / K0 * (Pad16(columns) / 16);
@@ -109,7 +109,7 @@ struct CubeTile {
     }
 
     // y += x * W over the terms in L0; small products need the barrier (Mmad page).
-    __aicore__ inline void Multiply(const LocalTensor<float> &y, uint32_t terms, bool first) {
+    __aicore__ inline void Multiply(const LocalTensor<float>& y, uint32_t terms, bool first) {
         LocalTensor<In> a = xL0.DeQue<In>();
         LocalTensor<In> b = wL0.DeQue<In>();
         MmadParams p;
@@ -140,7 +140,7 @@ struct CubeTile {
     }
 
     // One tile of y; offsets of its first row of x, first column of W, first element.
-    __aicore__ inline void Run(const LocalTensor<In> &x, uint64_t wFrom, uint64_t yTo) {
+    __aicore__ inline void Run(const LocalTensor<In>& x, uint64_t wFrom, uint64_t yTo) {
         LocalTensor<float> y = yL0.AllocTensor<float>();
         for (uint32_t k = 0; k < K; k += L1_K) {
             const uint32_t depth = Smaller(L1_K, K - k);
@@ -159,11 +159,11 @@ struct CubeTile {
     }
 };
 
-extern "C" __global__ __aicore__ void matmul_decode(
-    GM_ADDR x, GM_ADDR w, GM_ADDR y, GM_ADDR sizes) {
+extern "C" __global__ __aicore__ void matmul_decode(GM_ADDR x, GM_ADDR w, GM_ADDR y,
+                                                    GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
     GlobalTensor<int32_t> sizesGm;
-    sizesGm.SetGlobalBuffer((__gm__ int32_t *)sizes, 8);
+    sizesGm.SetGlobalBuffer((__gm__ int32_t*)sizes, 8);
     const uint32_t rows = sizesGm.GetValue(0);
     const uint32_t nTiles = (N + TILE_N - 1) / TILE_N;
     const uint32_t mTiles = (rows + TILE_M - 1) / TILE_M;

@@ -42,10 +42,10 @@ struct CubeTile {
     uint32_t rows;  // of this tile
     uint32_t columns;
 
-    __aicore__ inline void Init(TPipe &pipe, GM_ADDR x, GM_ADDR w, GM_ADDR y) {
-        xGm.SetGlobalBuffer((__gm__ In *)x, 917504);
-        wGm.SetGlobalBuffer((__gm__ In *)w, 7516192768);
-        yGm.SetGlobalBuffer((__gm__ Out *)y, 524288);
+    __aicore__ inline void Init(TPipe& pipe, GM_ADDR x, GM_ADDR w, GM_ADDR y) {
+        xGm.SetGlobalBuffer((__gm__ In*)x, 917504);
+        wGm.SetGlobalBuffer((__gm__ In*)w, 7516192768);
+        yGm.SetGlobalBuffer((__gm__ Out*)y, 524288);
         pipe.InitBuffer(xL1, 2, TILE_M * L1_K * sizeof(In));
         pipe.InitBuffer(wL1, 2, TILE_N * L1_K * sizeof(In));
         pipe.InitBuffer(xL0, 2, TILE_M * L0_K * sizeof(In));
@@ -82,7 +82,7 @@ struct CubeTile {
     }
 
     // Terms from k on of x in L1 to L0A, 16 rows at a time.
-    __aicore__ inline void LoadX(const LocalTensor<In> &x, uint32_t k, uint32_t terms) {
+    __aicore__ inline void LoadX(const LocalTensor<In>& x, uint32_t k, uint32_t terms) {
         LocalTensor<In> a = xL0.AllocTensor<In>();
         const uint32_t fractals = (terms + K0 - 1) / K0;
         LoadData2DParams p;
@@ -95,7 +95,7 @@ struct CubeTile {
     }
 
     // Terms from k on of W in L1 to L0B.
-    __aicore__ inline void LoadW(const LocalTensor<In> &w, uint32_t k, uint32_t terms) {
+    __aicore__ inline void LoadW(const LocalTensor<In>& w, uint32_t k, uint32_t terms) {
         LocalTensor<In> b = wL0.AllocTensor<In>();
         LoadData2DParams p;
         p.repeatTimes = (terms + K0 - 1) / K0 * (Pad16(columns) / 16);
@@ -105,7 +105,7 @@ struct CubeTile {
     }
 
     // y += x * W over the terms in L0; small products need the barrier (Mmad page).
-    __aicore__ inline void Multiply(const LocalTensor<float> &y, uint32_t terms, bool first) {
+    __aicore__ inline void Multiply(const LocalTensor<float>& y, uint32_t terms, bool first) {
         LocalTensor<In> a = xL0.DeQue<In>();
         LocalTensor<In> b = wL0.DeQue<In>();
         MmadParams p;
@@ -158,11 +158,11 @@ struct CubeTile {
     }
 };
 
-extern "C" __global__ __aicore__ void matmul_grouped(
-    GM_ADDR x, GM_ADDR w, GM_ADDR group_ends, GM_ADDR y) {
+extern "C" __global__ __aicore__ void matmul_grouped(GM_ADDR x, GM_ADDR w, GM_ADDR group_ends,
+                                                     GM_ADDR y) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIC_ONLY);
     GlobalTensor<int32_t> endsGm;
-    endsGm.SetGlobalBuffer((__gm__ int32_t *)group_ends, 256);
+    endsGm.SetGlobalBuffer((__gm__ int32_t*)group_ends, 256);
     TPipe pipe;
     CubeTile cube;
     cube.Init(pipe, x, w, y);

@@ -87,7 +87,8 @@ __aicore__ inline void KeepTop(LocalTensor<float>& to, LocalTensor<float>& from)
     }
 }
 
-extern "C" __global__ __aicore__ void route(GM_ADDR logits, GM_ADDR bias, GM_ADDR weights, GM_ADDR ids, GM_ADDR sizes) {
+extern "C" __global__ __aicore__ void route(GM_ADDR logits, GM_ADDR bias, GM_ADDR weights,
+                                            GM_ADDR ids, GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
     GlobalTensor<float> logitsGm;
     logitsGm.SetGlobalBuffer((__gm__ float*)logits, 131072);
@@ -201,7 +202,8 @@ extern "C" __global__ __aicore__ void route(GM_ADDR logits, GM_ADDR bias, GM_ADD
             Sort32(groupRecord, groupScore, groupIndex.ReinterpretCast<uint32_t>(), 1);
             DataCopy(masked, allMasked, SLOTS);
             for (uint32_t j = 0; j < TOPK_GROUPS; ++j) {
-                const uint32_t start = groupRecord.ReinterpretCast<uint32_t>().GetValue(2 * j + 1) * GROUP_PITCH;
+                const uint32_t start =
+                    groupRecord.ReinterpretCast<uint32_t>().GetValue(2 * j + 1) * GROUP_PITCH;
                 DataCopy(masked[start], selecting[start], GROUP_PITCH);
             }
             LocalTensor<float> records = recordA;
@@ -210,7 +212,8 @@ extern "C" __global__ __aicore__ void route(GM_ADDR logits, GM_ADDR bias, GM_ADD
             KeepTop(records, spare);
             LocalTensor<int32_t> id = idsLocal[i * OUT_PITCH];
             LocalTensor<float> weight = weightsLocal[i * OUT_PITCH];
-            Gather(id, records.ReinterpretCast<int32_t>(), recordOffset.ReinterpretCast<uint32_t>(), 4, TOP_K);
+            Gather(id, records.ReinterpretCast<int32_t>(), recordOffset.ReinterpretCast<uint32_t>(),
+                   4, TOP_K);
             Muls(weightOffset, id, static_cast<int32_t>(4), static_cast<int32_t>(TOP_K));
             Gather(weight, score, weightOffset.ReinterpretCast<uint32_t>(), 0, TOP_K);
             ReduceSum(statistic, weight, work, static_cast<int32_t>(TOP_K));

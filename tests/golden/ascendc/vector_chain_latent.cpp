@@ -117,7 +117,8 @@ __aicore__ inline void TakeEverySecond(const LocalTensor<float>& target,
     GatherMask(target, source, pattern, true, count, once, kept);
 }
 
-extern "C" __global__ __aicore__ void latent(GM_ADDR x0, GM_ADDR x1, GM_ADDR x2, GM_ADDR w0, GM_ADDR y0, GM_ADDR y1, GM_ADDR sizes) {
+extern "C" __global__ __aicore__ void latent(GM_ADDR x0, GM_ADDR x1, GM_ADDR x2, GM_ADDR w0,
+                                             GM_ADDR y0, GM_ADDR y1, GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
     GlobalTensor<bfloat16_t> x0Gm;
     x0Gm.SetGlobalBuffer((__gm__ bfloat16_t*)x0, 73728);

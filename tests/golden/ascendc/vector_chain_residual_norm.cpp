@@ -102,7 +102,8 @@ __aicore__ inline void SpreadNumbers(const LocalTensor<float>& target,
     Brcb(target, source, static_cast<uint8_t>((count + 7) / 8), repeat);
 }
 
-extern "C" __global__ __aicore__ void residual_norm(GM_ADDR x0, GM_ADDR x1, GM_ADDR w0, GM_ADDR y0, GM_ADDR y1, GM_ADDR sizes) {
+extern "C" __global__ __aicore__ void residual_norm(GM_ADDR x0, GM_ADDR x1, GM_ADDR w0, GM_ADDR y0,
+                                                    GM_ADDR y1, GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
     GlobalTensor<bfloat16_t> x0Gm;
     x0Gm.SetGlobalBuffer((__gm__ bfloat16_t*)x0, 917504);

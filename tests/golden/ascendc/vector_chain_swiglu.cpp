@@ -87,7 +87,8 @@ extern "C" __global__ __aicore__ void swiglu(GM_ADDR x0, GM_ADDR y0, GM_ADDR siz
         Adds(v3, v2, 1.0f, static_cast<int32_t>(padded));
         Div(v4, v0, v3, static_cast<int32_t>(padded));
         LocalTensor<bfloat16_t> x0Local5 = inBfloatQueue.AllocTensor<bfloat16_t>();
-        CopyIn(x0Local5, x0Gm[static_cast<uint64_t>(row) * 36864 + 18432 + column], 1, width * 2, 0, 0);
+        CopyIn(x0Local5, x0Gm[static_cast<uint64_t>(row) * 36864 + 18432 + column], 1, width * 2, 0,
+               0);
         inBfloatQueue.EnQue(x0Local5);
         x0Local5 = inBfloatQueue.DeQue<bfloat16_t>();
         Cast(v5, x0Local5, RoundMode::CAST_NONE, padded);

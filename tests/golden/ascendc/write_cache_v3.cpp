@@ -43,7 +43,8 @@ __aicore__ inline void CopyOut(const GlobalTensor<T>& target, const LocalTensor<
     DataCopyPad(target, source, copy);
 }
 
-extern "C" __global__ __aicore__ void write_latent(GM_ADDR x, GM_ADDR slots, GM_ADDR cache, GM_ADDR sizes) {
+extern "C" __global__ __aicore__ void write_latent(GM_ADDR x, GM_ADDR slots, GM_ADDR cache,
+                                                   GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
     GlobalTensor<bfloat16_t> xGm;
     xGm.SetGlobalBuffer((__gm__ bfloat16_t*)x, 73664);
