@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -159,6 +160,23 @@ def test_a_detour_to_a_causal_mask_becomes_a_comparison_of_two_counts() -> None:
     graph = b.build(b.add(Select(), mask, x, b.add(Constant(0.0, DType.F32))))
     kept = [node.op.mnemonic for node in simplify_positions(graph).nodes]
     assert kept == ["input", "iota", "reshape", "less_equal", "constant", "select"]
+
+
+@pytest.mark.parametrize(("factor", "nodes"), [(1.0, 1), (2.0, 3)])
+def test_only_a_factor_of_one_is_left_out(factor: float, nodes: int) -> None:
+    b = GraphBuilder("scaled")
+    x = b.add(Input("x", TensorType(DType.F32, (3,))))
+    graph = b.build(b.add(Multiply(), x, b.add(Constant(factor, DType.F32))))
+    assert len(simplify_positions(graph).nodes) == nodes
+
+
+@pytest.mark.parametrize(("condition", "nodes"), [(True, 1), (False, 3)])
+def test_only_a_condition_that_always_holds_is_left_out(*, condition: bool, nodes: int) -> None:
+    b = GraphBuilder("both")
+    x = b.add(Input("x", TensorType(DType.BOOL, (3,))))
+    always = b.add(Expand((3,)), b.add(Constant(condition, DType.BOOL)))
+    graph = b.build(b.add(LogicalAnd(), x, always))
+    assert len(simplify_positions(graph).nodes) == nodes
 
 
 def test_values_that_depend_on_inputs_keep_their_expansions() -> None:

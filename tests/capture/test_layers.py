@@ -175,6 +175,25 @@ def test_every_wiring_is_captured_as_it_runs(
     assert len(captured.program.graphs) == 1 + functions
 
 
+class Bare(nn.Module):
+    """A layer that tells its size by its parameter alone."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(width, 8) / 4)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x + x @ self.weight.t() @ self.weight * mask
+
+
+def test_layers_with_parameters_of_other_shapes_are_told_apart() -> None:
+    torch.manual_seed(0)
+    model = Stack([Bare(4 if i < 3 else 6) for i in range(6)])
+    captured = capture_module(model)
+    assert len(captured.program.graphs) == 3
+    assert_equals_eager(captured, model, IDS)
+
+
 def test_index_dependent_layers_are_told_apart() -> None:
     """Equal attributes except the index, which decides: only the first two would look alike."""
     torch.manual_seed(0)
