@@ -102,6 +102,12 @@ def compile_model(
     progress("capture", 0, 1)
     captured = capture_model(model, dtype=_DTYPES[dtype] if dtype else None)
     progress("capture", 1, 1)
+    if captured.facts.dtype not in _DTYPES.values():
+        raise GraphError(
+            code="unknown-dtype",
+            reason=f"the model computes in {captured.facts.dtype.value}, kernels in f32 and bf16",
+            hint='pass dtype="float32" or dtype="bfloat16"',
+        )
     progress("derive the serving form", 0, 1)
     serving = _rewrite(captured.program, TO_SERVING, dump_dir, "serving")
     progress("derive the serving form", 1, 1)

@@ -3,6 +3,7 @@
 Prompts on a small engine, with every message: ``tests/runtime/test_engine.py``.
 """
 
+import json
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,20 @@ def test_an_unknown_option_names_the_known_ones_before_any_work(
     assert caught.value.code == code
     for word in words:
         assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("stored", ["float64", "float16"])
+def test_a_model_in_a_format_without_kernels_is_refused_before_the_passes(
+    checkpoint: Path, stored: str
+) -> None:
+    config = json.loads((checkpoint / "config.json").read_text(encoding="utf-8"))
+    config.pop("torch_dtype", None)
+    (checkpoint / "config.json").write_text(json.dumps({**config, "dtype": stored}))
+    with pytest.raises(
+        GraphError, match=r"error\[unknown-dtype\]: the model computes in f\d\d"
+    ) as caught:
+        ascendfx.compile(checkpoint)
+    assert 'dtype="float32"' in caught.value.hint
 
 
 def test_the_command_line_names_the_known_targets(
