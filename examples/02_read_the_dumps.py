@@ -14,7 +14,7 @@ from ascendfx.ir.text.parser import parse_program
 
 def main(folder: Path) -> None:
     """Compile, then read what the passes left behind."""
-    # The reference executor needs no kernels, so this is the quick way to look at passes.
+    # The reference executor needs no kernels: what takes time here is the capture.
     ascendfx.compile(ascendfx.bundled_model(), executor="reference", dump_dir=folder)
     for stage in ("serving", "decode", "prefill"):
         for entry in json.loads((folder / stage / "index.json").read_text(encoding="utf-8")):

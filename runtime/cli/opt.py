@@ -52,10 +52,10 @@ def opt(file: Path, names: str, *, stats: bool, remarks: bool) -> None:
     verify_program(program)
     final, runs = run_pipeline(program, [PASSES[name] for name in wanted])
     click.echo(print_program(final), nl=False)
-    for each in runs:
+    for name, each in zip(wanted, runs, strict=True):
         if stats:
             counts = ", ".join(f"{n} {what}" for what, n in each.statistics.items()) or "no change"
-            click.echo(f"{each.name}: {counts} ({each.seconds * 1e3:.1f} ms)", err=True)
+            click.echo(f"{name}: {counts} ({each.seconds * 1e3:.1f} ms)", err=True)
         if remarks:
             for line in each.remarks:
-                click.echo(f"{each.name}: {line}", err=True)
+                click.echo(f"{name}: {line}", err=True)

@@ -17,7 +17,7 @@ from ascendfx.runtime.package.load_package import load
 @click.option(
     "--prompts-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="A file with one prompt per line.",
+    help="A file with one prompt per line; blank lines are skipped.",
 )
 @click.option("-n", "--max-new-tokens", default=64, show_default=True, help="Limit per prompt.")
 @click.option("--ignore-eos", is_flag=True, help="Go on behind end tokens.")
@@ -36,7 +36,7 @@ def run(
     """Continue prompts with the package in folder PACKAGE."""
     texts = list(prompts)
     if prompts_file:
-        texts += read_text(prompts_file).splitlines()
+        texts += [line for line in read_text(prompts_file).splitlines() if line.strip()]
     if not texts:
         raise click.UsageError("no prompt: pass -p TEXT or --prompts-file FILE")
     with terminal_progress() as progress:
