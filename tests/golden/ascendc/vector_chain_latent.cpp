@@ -1,4 +1,4 @@
-// latent: vector chain chain, row < sizes[0] <= 128.
+// latent: vector chain, row < sizes[0] <= 128.
 //   x0 input1: bf16[128, 576]
 //   x1 input3: bf16[128, 32]
 //   x2 input4: bf16[128, 32]
@@ -42,11 +42,13 @@ __aicore__ inline void CopyOut(const GlobalTensor<T>& target, const LocalTensor<
     DataCopyPad(target, source, copy);
 }
 
-// The same for long lines: one instruction per line and 255 * 64 columns.
+// target[l, :] = a[l, :] Div b[l, :] for `lines` lines of `columns`, one instruction per line
+// and 255 * 64 columns. `pitch`es are elements from line to line, 0 for the same line again;
+// `block` 0 means that a line's first block stands for all its columns.
 __aicore__ inline void DivColumns(const LocalTensor<float>& target, const LocalTensor<float>& a,
-                                const LocalTensor<float>& b, uint32_t lines, uint32_t columns,
-                                uint32_t pitch, uint32_t aPitch, uint32_t aBlock,
-                                uint32_t bPitch, uint32_t bBlock) {
+                                  const LocalTensor<float>& b, uint32_t lines, uint32_t columns,
+                                  uint32_t pitch, uint32_t aPitch, uint32_t aBlock,
+                                  uint32_t bPitch, uint32_t bBlock) {
     BinaryRepeatParams repeat;
     repeat.dstBlkStride = 1;
     repeat.src0BlkStride = static_cast<uint8_t>(aBlock);
@@ -68,11 +70,13 @@ __aicore__ inline void DivColumns(const LocalTensor<float>& target, const LocalT
     }
 }
 
-// The same for long lines: one instruction per line and 255 * 64 columns.
+// target[l, :] = a[l, :] Mul b[l, :] for `lines` lines of `columns`, one instruction per line
+// and 255 * 64 columns. `pitch`es are elements from line to line, 0 for the same line again;
+// `block` 0 means that a line's first block stands for all its columns.
 __aicore__ inline void MulColumns(const LocalTensor<float>& target, const LocalTensor<float>& a,
-                                const LocalTensor<float>& b, uint32_t lines, uint32_t columns,
-                                uint32_t pitch, uint32_t aPitch, uint32_t aBlock,
-                                uint32_t bPitch, uint32_t bBlock) {
+                                  const LocalTensor<float>& b, uint32_t lines, uint32_t columns,
+                                  uint32_t pitch, uint32_t aPitch, uint32_t aBlock,
+                                  uint32_t bPitch, uint32_t bBlock) {
     BinaryRepeatParams repeat;
     repeat.dstBlkStride = 1;
     repeat.src0BlkStride = static_cast<uint8_t>(aBlock);
@@ -184,6 +188,7 @@ extern "C" __global__ __aicore__ void latent(GM_ADDR x0, GM_ADDR x1, GM_ADDR x2,
     inBfloatQueue.FreeTensor(w0Local10);
     for (uint32_t row = first; row < last; row += STEP_ROWS) {
         const uint32_t count = row + STEP_ROWS < last ? STEP_ROWS : last - row;
+        // %5 = rms_norm
         LocalTensor<bfloat16_t> x0Local0 = inBfloatQueue.AllocTensor<bfloat16_t>();
         CopyIn(x0Local0, x0Gm[static_cast<uint64_t>(row) * 576], count, 1024, 128, 0);
         inBfloatQueue.EnQue(x0Local0);
@@ -208,8 +213,9 @@ extern "C" __global__ __aicore__ void latent(GM_ADDR x0, GM_ADDR x1, GM_ADDR x2,
         Cast(y0Local23, v11, RoundMode::CAST_RINT, count * 512);
         outBfloatQueue.EnQue(y0Local23);
         y0Local23 = outBfloatQueue.DeQue<bfloat16_t>();
-        CopyOut(y0Gm[static_cast<uint64_t>(row) * 512], y0Local23, 1, (count * 512) * 2, 0, 0);
+        CopyOut(y0Gm[static_cast<uint64_t>(row) * 512], y0Local23, 1, count * 1024, 0, 0);
         outBfloatQueue.FreeTensor(y0Local23);
+        // %7 = rotary
         LocalTensor<bfloat16_t> x0Local12 = inBfloatQueue.AllocTensor<bfloat16_t>();
         CopyIn(x0Local12, x0Gm[static_cast<uint64_t>(row) * 576 + 512], count, 128, 1024, 0);
         inBfloatQueue.EnQue(x0Local12);
@@ -219,14 +225,14 @@ extern "C" __global__ __aicore__ void latent(GM_ADDR x0, GM_ADDR x1, GM_ADDR x2,
         TakeEverySecond(v13, v12, 0, count * 64);
         TakeEverySecond(v14, v12, 1, count * 64);
         LocalTensor<bfloat16_t> x1Local15 = inBfloatQueue.AllocTensor<bfloat16_t>();
-        CopyIn(x1Local15, x1Gm[static_cast<uint64_t>(row) * 32], 1, (count * 32) * 2, 0, 0);
+        CopyIn(x1Local15, x1Gm[static_cast<uint64_t>(row) * 32], 1, count * 64, 0, 0);
         inBfloatQueue.EnQue(x1Local15);
         x1Local15 = inBfloatQueue.DeQue<bfloat16_t>();
         Cast(v15, x1Local15, RoundMode::CAST_NONE, count * 32);
         inBfloatQueue.FreeTensor(x1Local15);
         Mul(v16, v13, v15, static_cast<int32_t>(count * 32));
         LocalTensor<bfloat16_t> x2Local17 = inBfloatQueue.AllocTensor<bfloat16_t>();
-        CopyIn(x2Local17, x2Gm[static_cast<uint64_t>(row) * 32], 1, (count * 32) * 2, 0, 0);
+        CopyIn(x2Local17, x2Gm[static_cast<uint64_t>(row) * 32], 1, count * 64, 0, 0);
         inBfloatQueue.EnQue(x2Local17);
         x2Local17 = inBfloatQueue.DeQue<bfloat16_t>();
         Cast(v17, x2Local17, RoundMode::CAST_NONE, count * 32);
@@ -239,6 +245,7 @@ extern "C" __global__ __aicore__ void latent(GM_ADDR x0, GM_ADDR x1, GM_ADDR x2,
         y1Local24 = outBfloatQueue.DeQue<bfloat16_t>();
         CopyOut(y1Gm[static_cast<uint64_t>(row) * 64], y1Local24, count, 64, 0, 64);
         outBfloatQueue.FreeTensor(y1Local24);
+        // %7 = rotary
         Mul(v20, v14, v15, static_cast<int32_t>(count * 32));
         Mul(v21, v13, v17, static_cast<int32_t>(count * 32));
         Add(v22, v20, v21, static_cast<int32_t>(count * 32));

@@ -1,4 +1,4 @@
-// query: vector chain chain, row < sizes[0] <= 128.
+// query: vector chain, row < sizes[0] <= 128.
 //   x0 input1: bf16[128, 24576]
 //   x1 input2: bf16[128, 1, 32]
 //   x2 input3: bf16[128, 1, 32]
@@ -44,9 +44,9 @@ __aicore__ inline void CopyOut(const GlobalTensor<T>& target, const LocalTensor<
 // columns. `pitch`es are elements from line to line, 0 for the same line again; `block` 0 means
 // that a line's first block stands for all its columns.
 __aicore__ inline void MulLines(const LocalTensor<float>& target, const LocalTensor<float>& a,
-                              const LocalTensor<float>& b, uint32_t lines, uint32_t columns,
-                              uint32_t pitch, uint32_t aPitch, uint32_t aBlock,
-                              uint32_t bPitch, uint32_t bBlock) {
+                                const LocalTensor<float>& b, uint32_t lines, uint32_t columns,
+                                uint32_t pitch, uint32_t aPitch, uint32_t aBlock,
+                                uint32_t bPitch, uint32_t bBlock) {
     BinaryRepeatParams repeat;
     repeat.dstBlkStride = 1;
     repeat.src0BlkStride = static_cast<uint8_t>(aBlock);
@@ -120,16 +120,17 @@ extern "C" __global__ __aicore__ void query(GM_ADDR x0, GM_ADDR x1, GM_ADDR x2, 
     LocalTensor<float> v11 = arena[0];
     for (uint32_t row = first; row < last; row += STEP_ROWS) {
         const uint32_t count = row + STEP_ROWS < last ? STEP_ROWS : last - row;
+        // %6 = rotary
         LocalTensor<bfloat16_t> x0Local0 = inBfloatQueue.AllocTensor<bfloat16_t>();
         CopyIn(x0Local0, x0Gm[static_cast<uint64_t>(row) * 24576 + 128], count * 128, 128, 256, 0);
         inBfloatQueue.EnQue(x0Local0);
         x0Local0 = inBfloatQueue.DeQue<bfloat16_t>();
-        Cast(v0, x0Local0, RoundMode::CAST_NONE, (count * 128) * 64);
+        Cast(v0, x0Local0, RoundMode::CAST_NONE, count * 8192);
         inBfloatQueue.FreeTensor(x0Local0);
-        TakeEverySecond(v1, v0, 0, (count * 128) * 64);
-        TakeEverySecond(v2, v0, 1, (count * 128) * 64);
+        TakeEverySecond(v1, v0, 0, count * 8192);
+        TakeEverySecond(v2, v0, 1, count * 8192);
         LocalTensor<bfloat16_t> x1Local3 = inBfloatQueue.AllocTensor<bfloat16_t>();
-        CopyIn(x1Local3, x1Gm[static_cast<uint64_t>(row) * 32], 1, (count * 32) * 2, 0, 0);
+        CopyIn(x1Local3, x1Gm[static_cast<uint64_t>(row) * 32], 1, count * 64, 0, 0);
         inBfloatQueue.EnQue(x1Local3);
         x1Local3 = inBfloatQueue.DeQue<bfloat16_t>();
         Cast(v3, x1Local3, RoundMode::CAST_NONE, count * 32);
@@ -138,7 +139,7 @@ extern "C" __global__ __aicore__ void query(GM_ADDR x0, GM_ADDR x1, GM_ADDR x2, 
             MulLines(v4[i * 4096], v1[i * 4096], v3[i * 32], 128, 32, 32, 32, 1, 0, 1);
         }
         LocalTensor<bfloat16_t> x2Local5 = inBfloatQueue.AllocTensor<bfloat16_t>();
-        CopyIn(x2Local5, x2Gm[static_cast<uint64_t>(row) * 32], 1, (count * 32) * 2, 0, 0);
+        CopyIn(x2Local5, x2Gm[static_cast<uint64_t>(row) * 32], 1, count * 64, 0, 0);
         inBfloatQueue.EnQue(x2Local5);
         x2Local5 = inBfloatQueue.DeQue<bfloat16_t>();
         Cast(v5, x2Local5, RoundMode::CAST_NONE, count * 32);
@@ -146,34 +147,36 @@ extern "C" __global__ __aicore__ void query(GM_ADDR x0, GM_ADDR x1, GM_ADDR x2, 
         for (uint32_t i = 0; i < count; ++i) {
             MulLines(v6[i * 4096], v2[i * 4096], v5[i * 32], 128, 32, 32, 32, 1, 0, 1);
         }
-        Sub(v7, v4, v6, static_cast<int32_t>((count * 128) * 32));
+        Sub(v7, v4, v6, static_cast<int32_t>(count * 4096));
         LocalTensor<bfloat16_t> y0Local13 = outBfloatQueue.AllocTensor<bfloat16_t>();
-        Cast(y0Local13, v7, RoundMode::CAST_RINT, (count * 128) * 32);
+        Cast(y0Local13, v7, RoundMode::CAST_RINT, count * 4096);
         outBfloatQueue.EnQue(y0Local13);
         y0Local13 = outBfloatQueue.DeQue<bfloat16_t>();
         CopyOut(y0Gm[static_cast<uint64_t>(row) * 24576 + 128], y0Local13, count * 128, 64, 0, 320);
         outBfloatQueue.FreeTensor(y0Local13);
+        // %6 = rotary
         for (uint32_t i = 0; i < count; ++i) {
             MulLines(v8[i * 4096], v2[i * 4096], v3[i * 32], 128, 32, 32, 32, 1, 0, 1);
         }
         for (uint32_t i = 0; i < count; ++i) {
             MulLines(v9[i * 4096], v1[i * 4096], v5[i * 32], 128, 32, 32, 32, 1, 0, 1);
         }
-        Add(v10, v8, v9, static_cast<int32_t>((count * 128) * 32));
+        Add(v10, v8, v9, static_cast<int32_t>(count * 4096));
         LocalTensor<bfloat16_t> y0Local14 = outBfloatQueue.AllocTensor<bfloat16_t>();
-        Cast(y0Local14, v10, RoundMode::CAST_RINT, (count * 128) * 32);
+        Cast(y0Local14, v10, RoundMode::CAST_RINT, count * 4096);
         outBfloatQueue.EnQue(y0Local14);
         y0Local14 = outBfloatQueue.DeQue<bfloat16_t>();
         CopyOut(y0Gm[static_cast<uint64_t>(row) * 24576 + 160], y0Local14, count * 128, 64, 0, 320);
         outBfloatQueue.FreeTensor(y0Local14);
+        // %7 = concat
         LocalTensor<bfloat16_t> x0Local11 = inBfloatQueue.AllocTensor<bfloat16_t>();
         CopyIn(x0Local11, x0Gm[static_cast<uint64_t>(row) * 24576], count * 128, 256, 128, 0);
         inBfloatQueue.EnQue(x0Local11);
         x0Local11 = inBfloatQueue.DeQue<bfloat16_t>();
-        Cast(v11, x0Local11, RoundMode::CAST_NONE, (count * 128) * 128);
+        Cast(v11, x0Local11, RoundMode::CAST_NONE, count * 16384);
         inBfloatQueue.FreeTensor(x0Local11);
         LocalTensor<bfloat16_t> y0Local12 = outBfloatQueue.AllocTensor<bfloat16_t>();
-        Cast(y0Local12, v11, RoundMode::CAST_RINT, (count * 128) * 128);
+        Cast(y0Local12, v11, RoundMode::CAST_RINT, count * 16384);
         outBfloatQueue.EnQue(y0Local12);
         y0Local12 = outBfloatQueue.DeQue<bfloat16_t>();
         CopyOut(y0Gm[static_cast<uint64_t>(row) * 24576], y0Local12, count * 128, 256, 0, 128);

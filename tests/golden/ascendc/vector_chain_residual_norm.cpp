@@ -1,4 +1,4 @@
-// residual_norm: vector chain chain, row < sizes[0] <= 128.
+// residual_norm: vector chain, row < sizes[0] <= 128.
 //   x0 input1: bf16[128, 7168]
 //   x1 input2: bf16[128, 7168]
 //   w0 param3: bf16[7168]
@@ -41,11 +41,13 @@ __aicore__ inline void CopyOut(const GlobalTensor<T>& target, const LocalTensor<
     DataCopyPad(target, source, copy);
 }
 
-// The same for long lines: one instruction per line and 255 * 64 columns.
+// target[l, :] = a[l, :] Div b[l, :] for `lines` lines of `columns`, one instruction per line
+// and 255 * 64 columns. `pitch`es are elements from line to line, 0 for the same line again;
+// `block` 0 means that a line's first block stands for all its columns.
 __aicore__ inline void DivColumns(const LocalTensor<float>& target, const LocalTensor<float>& a,
-                                const LocalTensor<float>& b, uint32_t lines, uint32_t columns,
-                                uint32_t pitch, uint32_t aPitch, uint32_t aBlock,
-                                uint32_t bPitch, uint32_t bBlock) {
+                                  const LocalTensor<float>& b, uint32_t lines, uint32_t columns,
+                                  uint32_t pitch, uint32_t aPitch, uint32_t aBlock,
+                                  uint32_t bPitch, uint32_t bBlock) {
     BinaryRepeatParams repeat;
     repeat.dstBlkStride = 1;
     repeat.src0BlkStride = static_cast<uint8_t>(aBlock);
@@ -67,11 +69,13 @@ __aicore__ inline void DivColumns(const LocalTensor<float>& target, const LocalT
     }
 }
 
-// The same for long lines: one instruction per line and 255 * 64 columns.
+// target[l, :] = a[l, :] Mul b[l, :] for `lines` lines of `columns`, one instruction per line
+// and 255 * 64 columns. `pitch`es are elements from line to line, 0 for the same line again;
+// `block` 0 means that a line's first block stands for all its columns.
 __aicore__ inline void MulColumns(const LocalTensor<float>& target, const LocalTensor<float>& a,
-                                const LocalTensor<float>& b, uint32_t lines, uint32_t columns,
-                                uint32_t pitch, uint32_t aPitch, uint32_t aBlock,
-                                uint32_t bPitch, uint32_t bBlock) {
+                                  const LocalTensor<float>& b, uint32_t lines, uint32_t columns,
+                                  uint32_t pitch, uint32_t aPitch, uint32_t aBlock,
+                                  uint32_t bPitch, uint32_t bBlock) {
     BinaryRepeatParams repeat;
     repeat.dstBlkStride = 1;
     repeat.src0BlkStride = static_cast<uint8_t>(aBlock);
@@ -160,14 +164,15 @@ extern "C" __global__ __aicore__ void residual_norm(GM_ADDR x0, GM_ADDR x1, GM_A
     inBfloatQueue.FreeTensor(w0Local13);
     for (uint32_t row = first; row < last; row += STEP_ROWS) {
         const uint32_t count = row + STEP_ROWS < last ? STEP_ROWS : last - row;
+        // %3 = add
         LocalTensor<bfloat16_t> x0Local0 = inBfloatQueue.AllocTensor<bfloat16_t>();
-        CopyIn(x0Local0, x0Gm[static_cast<uint64_t>(row) * 7168], 1, (count * 7168) * 2, 0, 0);
+        CopyIn(x0Local0, x0Gm[static_cast<uint64_t>(row) * 7168], 1, count * 14336, 0, 0);
         inBfloatQueue.EnQue(x0Local0);
         x0Local0 = inBfloatQueue.DeQue<bfloat16_t>();
         Cast(v0, x0Local0, RoundMode::CAST_NONE, count * 7168);
         inBfloatQueue.FreeTensor(x0Local0);
         LocalTensor<bfloat16_t> x1Local1 = inBfloatQueue.AllocTensor<bfloat16_t>();
-        CopyIn(x1Local1, x1Gm[static_cast<uint64_t>(row) * 7168], 1, (count * 7168) * 2, 0, 0);
+        CopyIn(x1Local1, x1Gm[static_cast<uint64_t>(row) * 7168], 1, count * 14336, 0, 0);
         inBfloatQueue.EnQue(x1Local1);
         x1Local1 = inBfloatQueue.DeQue<bfloat16_t>();
         Cast(v1, x1Local1, RoundMode::CAST_NONE, count * 7168);
@@ -177,8 +182,9 @@ extern "C" __global__ __aicore__ void residual_norm(GM_ADDR x0, GM_ADDR x1, GM_A
         Cast(y0Local15, v2, RoundMode::CAST_RINT, count * 7168);
         outBfloatQueue.EnQue(y0Local15);
         y0Local15 = outBfloatQueue.DeQue<bfloat16_t>();
-        CopyOut(y0Gm[static_cast<uint64_t>(row) * 7168], y0Local15, 1, (count * 7168) * 2, 0, 0);
+        CopyOut(y0Gm[static_cast<uint64_t>(row) * 7168], y0Local15, 1, count * 14336, 0, 0);
         outBfloatQueue.FreeTensor(y0Local15);
+        // %4 = rms_norm
         Mul(v3, v2, v2, static_cast<int32_t>(count * 7168));
         Duplicate(v4, 0.0f, static_cast<int32_t>((count + 7) / 8 * 8));
         for (uint32_t line = 0; line < count; ++line) {
@@ -197,7 +203,7 @@ extern "C" __global__ __aicore__ void residual_norm(GM_ADDR x0, GM_ADDR x1, GM_A
         Cast(y1Local16, v14, RoundMode::CAST_RINT, count * 7168);
         outBfloatQueue.EnQue(y1Local16);
         y1Local16 = outBfloatQueue.DeQue<bfloat16_t>();
-        CopyOut(y1Gm[static_cast<uint64_t>(row) * 7168], y1Local16, 1, (count * 7168) * 2, 0, 0);
+        CopyOut(y1Gm[static_cast<uint64_t>(row) * 7168], y1Local16, 1, count * 14336, 0, 0);
         outBfloatQueue.FreeTensor(y1Local16);
     }
 }

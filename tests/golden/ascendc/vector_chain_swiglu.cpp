@@ -1,4 +1,4 @@
-// swiglu: vector chain chain, row < sizes[0] <= 128.
+// swiglu: vector chain, row < sizes[0] <= 128.
 //   x0 input1: bf16[128, 36864]
 //   y0 %3: bf16[128, 18432]
 // 9 pieces of 2048 columns per row, over 48 cores; 32,768 bytes of local memory.
@@ -76,6 +76,7 @@ extern "C" __global__ __aicore__ void swiglu(GM_ADDR x0, GM_ADDR y0, GM_ADDR siz
         const uint32_t column = item % PIECES * PIECE;
         const uint32_t width = column + PIECE < COLUMNS ? PIECE : COLUMNS - column;
         const uint32_t padded = (width + 7) / 8 * 8;
+        // %3 = swiglu
         LocalTensor<bfloat16_t> x0Local0 = inBfloatQueue.AllocTensor<bfloat16_t>();
         CopyIn(x0Local0, x0Gm[static_cast<uint64_t>(row) * 36864 + column], 1, width * 2, 0, 0);
         inBfloatQueue.EnQue(x0Local0);

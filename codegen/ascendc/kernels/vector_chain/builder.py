@@ -78,7 +78,7 @@ Operand = Number | View | Local | Parts | Repeated
 
 
 class ChainBuilder:
-    """Appends steps; the same step is never written twice.
+    """Appends steps; the same step is never written twice. ``origin`` names the steps to come.
 
     Every method raises `OpTypeError` where a layout has no instruction sequence; the caller knows
     the place.
@@ -87,6 +87,8 @@ class ChainBuilder:
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self.layouts: list[Layout] = []
+        self.origins: list[str] = []
+        self.origin = ""
         self._known: dict[Step, int] = {}
 
     def _add(self, step: Step, layout: Layout) -> Local:
@@ -94,6 +96,7 @@ class ChainBuilder:
             self._known[step] = len(self.steps)
             self.steps.append(step)
             self.layouts.append(layout)
+            self.origins.append(self.origin)
         return Local(self._known[step])
 
     def layout(self, operand: Operand) -> Layout:
@@ -307,6 +310,7 @@ class ChainBuilder:
             raise OpTypeError("a value that is the same for all rows is no result")
         self.steps.append(Store(argument, source.step, view))
         self.layouts.append(layout)
+        self.origins.append("")
 
 
 def all_numbers(operands: Iterable[Operand]) -> bool:

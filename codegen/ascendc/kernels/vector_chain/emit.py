@@ -52,9 +52,7 @@ def emit_vector_chain(plan: VectorChainPlan, name: str) -> Kernel:
 
 def _comment(plan: VectorChainPlan, name: str) -> list[str]:
     program = plan.program
-    lines = [
-        f"{name}: vector chain {plan.name}, row < sizes[{plan.rows.slot}] <= {plan.rows.capacity}."
-    ]
+    lines = [f"{name}: vector chain, row < sizes[{plan.rows.slot}] <= {plan.rows.capacity}."]
     lines += [f"  {each.name} {each.meaning}" for each in (*program.inputs, *program.outputs)]
     what = (
         f"{plan.pieces} pieces of {plan.tile.piece} columns per row"
@@ -127,7 +125,12 @@ def _write_table(out: CppWriter, table: Table) -> None:
 
 def _write_tile(out: CppWriter, text: TileText) -> None:
     plan = text.plan
+    written = ""
     for position, i in enumerate(plan.schedule.tile):
+        origin = plan.program.origins[i]
+        if origin and origin != written:
+            out.line(f"// {origin}")
+        written = origin
         _write(out, text, i)
         for value, last in plan.schedule.last_use.items():
             if last == position and value not in plan.schedule.once and text.is_queued(value):

@@ -7,9 +7,9 @@ _LINES = """\
 // columns. `pitch`es are elements from line to line, 0 for the same line again; `block` 0 means
 // that a line's first block stands for all its columns.
 __aicore__ inline void {name}Lines(const LocalTensor<float>& target, const LocalTensor<float>& a,
-                              const LocalTensor<float>& b, uint32_t lines, uint32_t columns,
-                              uint32_t pitch, uint32_t aPitch, uint32_t aBlock,
-                              uint32_t bPitch, uint32_t bBlock) {{
+                                const LocalTensor<float>& b, uint32_t lines, uint32_t columns,
+                                uint32_t pitch, uint32_t aPitch, uint32_t aBlock,
+                                uint32_t bPitch, uint32_t bBlock) {{
     BinaryRepeatParams repeat;
     repeat.dstBlkStride = 1;
     repeat.src0BlkStride = static_cast<uint8_t>(aBlock);
@@ -29,11 +29,13 @@ __aicore__ inline void {name}Lines(const LocalTensor<float>& target, const Local
 """
 
 _COLUMNS = """\
-// The same for long lines: one instruction per line and 255 * 64 columns.
+// target[l, :] = a[l, :] {name} b[l, :] for `lines` lines of `columns`, one instruction per line
+// and 255 * 64 columns. `pitch`es are elements from line to line, 0 for the same line again;
+// `block` 0 means that a line's first block stands for all its columns.
 __aicore__ inline void {name}Columns(const LocalTensor<float>& target, const LocalTensor<float>& a,
-                                const LocalTensor<float>& b, uint32_t lines, uint32_t columns,
-                                uint32_t pitch, uint32_t aPitch, uint32_t aBlock,
-                                uint32_t bPitch, uint32_t bBlock) {{
+                                  const LocalTensor<float>& b, uint32_t lines, uint32_t columns,
+                                  uint32_t pitch, uint32_t aPitch, uint32_t aBlock,
+                                  uint32_t bPitch, uint32_t bBlock) {{
     BinaryRepeatParams repeat;
     repeat.dstBlkStride = 1;
     repeat.src0BlkStride = static_cast<uint8_t>(aBlock);

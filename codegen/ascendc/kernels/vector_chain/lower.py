@@ -94,6 +94,7 @@ class _Lowering:
         inputs += [self._parameter(value, f"w{i}") for i, value in enumerate(graph.params)]
         for position, node in enumerate(graph.nodes):
             if not isinstance(node.op, ops.Input | ops.Param):
+                self._builder.origin = f"%{position} = {node.op.mnemonic}"
                 self._operands[Value(position)] = self._lower(node)
         outputs = [
             self._output(value, f"y{i}", self._output_views.get(i))
@@ -101,7 +102,11 @@ class _Lowering:
         ]
         builder = self._builder
         return ChainProgram(
-            tuple(inputs), tuple(outputs), tuple(builder.steps), tuple(builder.layouts)
+            tuple(inputs),
+            tuple(outputs),
+            tuple(builder.steps),
+            tuple(builder.layouts),
+            tuple(builder.origins),
         )
 
     def _input(self, value: Value, name: str, view: RowView | None) -> Argument:

@@ -161,12 +161,14 @@ class ChainProgram:
         outputs: Arguments written.
         steps: In order; step ``i`` makes value ``i``.
         layouts: Layout of each value; of the stored value for a `Store`.
+        origins: What each step belongs to in the graph, for comments; empty for a `Store`.
     """
 
     inputs: tuple[Argument, ...]
     outputs: tuple[Argument, ...]
     steps: tuple[Step, ...]
     layouts: tuple[Layout, ...]
+    origins: tuple[str, ...]
     arguments: Mapping[str, Argument] = field(init=False, compare=False)
 
     def __post_init__(self) -> None:

@@ -65,7 +65,11 @@ def times(*factors: str | int) -> str:
     """Return a product; known factors are multiplied now."""
     number, names = 1, list[str]()
     for factor in map(str, factors):
-        if factor.isdecimal():
+        name, _, known = factor.rpartition(" * ")
+        if known.isdecimal() and name.isidentifier():  # itself made here
+            number *= int(known)
+            names.append(name)
+        elif factor.isdecimal():
             number *= int(factor)
         else:
             names.append(f"({factor})" if " " in factor else factor)
