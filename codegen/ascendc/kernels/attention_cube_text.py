@@ -155,17 +155,17 @@ __aicore__ inline void StoreSums(const GlobalTensor<float>& gm, const LocalTenso
 """
 
 _CUBE_CORE = """\
-// Halves of L0A, L0B and L0C are used in turn.
+// Halves of L0A, L0B and L0C are used in turn; their numbers are also those of their events.
 struct CubeCore {
-    uint32_t l0 = 0;
-    uint32_t l0c = 0;
+    int32_t l0 = 0;
+    int32_t l0c = 0;
 
     __aicore__ inline void Open() {
-        for (uint32_t half = 0; half < 2; ++half) {
+        for (int32_t half = 0; half < 2; ++half) {
             SetFlag<HardEvent::M_MTE1>(half);
             SetFlag<HardEvent::FIX_M>(half);
         }
-        for (uint32_t slot = 0; slot < KEY_SLOTS; ++slot) {
+        for (int32_t slot = 0; slot < static_cast<int32_t>(KEY_SLOTS); ++slot) {
             SetFlag<HardEvent::MTE1_MTE2>(slot);
         }
         SetFlag<HardEvent::MTE1_MTE2>(QUERIES);
@@ -173,11 +173,11 @@ struct CubeCore {
     }
 
     __aicore__ inline void Close() {
-        for (uint32_t half = 0; half < 2; ++half) {
+        for (int32_t half = 0; half < 2; ++half) {
             WaitFlag<HardEvent::M_MTE1>(half);
             WaitFlag<HardEvent::FIX_M>(half);
         }
-        for (uint32_t slot = 0; slot < KEY_SLOTS; ++slot) {
+        for (int32_t slot = 0; slot < static_cast<int32_t>(KEY_SLOTS); ++slot) {
             WaitFlag<HardEvent::MTE1_MTE2>(slot);
         }
         WaitFlag<HardEvent::MTE1_MTE2>(QUERIES);

@@ -46,7 +46,7 @@ __aicore__ inline void RunCube(const Inputs& inputs, GM_ADDR workspace) {
             if (step < steps) {
                 const uint32_t keys = Pad16(KeysOf(work, step));
                 const uint32_t held = (turn + step) % KEY_SLOTS;
-                WaitFlag<HardEvent::MTE2_MTE1>(held);
+                WaitFlag<HardEvent::MTE2_MTE1>(static_cast<int32_t>(held));
                 WaitFlag<HardEvent::FIX_M>(cube.l0c);
                 inputs.AddScores(cube, held, keys, lanes);
                 cube.Store(exchange.Scores((turn + step) % 2), keys, lanes, LANES);
@@ -63,7 +63,7 @@ __aicore__ inline void RunCube(const Inputs& inputs, GM_ADDR workspace) {
                     inputs.LoadKeys(work, ahead, (turn + ahead) % KEY_SLOTS);
                 }
                 cube.WeighValues(exchange.Products(slot), inputs.Values(held), keys, lanes);
-                SetFlag<HardEvent::MTE1_MTE2>(held);
+                SetFlag<HardEvent::MTE1_MTE2>(static_cast<int32_t>(held));
                 CrossCoreSetFlag<2, PIPE_FIX>(PRODUCTS_READY);
             }
         }

@@ -86,9 +86,9 @@ _START = """\
     __aicore__ inline void Start(uint32_t tileLanes) {
         firstLane = static_cast<uint32_t>(GetSubBlockIdx()) * VECTOR_LANES;
         lanes = firstLane < tileLanes ? Smaller(VECTOR_LANES, tileLanes - firstLane) : 0;
-        Duplicate(output, 0.0f, lanes * VALUES);
-        Duplicate(maximum, NEGLIGIBLE, lanes);
-        Duplicate(total, 0.0f, lanes);
+        Duplicate(output, 0.0f, static_cast<int32_t>(lanes * VALUES));
+        Duplicate(maximum, NEGLIGIBLE, static_cast<int32_t>(lanes));
+        Duplicate(total, 0.0f, static_cast<int32_t>(lanes));
     }
 
     // scores[keys, LANES] in GM to tile[KEY_TILE, lanes]; keys without a score weigh nothing.
@@ -101,29 +101,32 @@ _START = """\
         @FREE@
         DataCopy(tile, scores[firstLane], copy);
         Handoff<HardEvent::MTE2_V>();
-        Muls(tile, tile, SCALE, keys * lanes);
-        Duplicate(tile[keys * lanes], NEGLIGIBLE, (KEY_TILE - keys) * lanes);
+        Muls(tile, tile, SCALE, static_cast<int32_t>(keys * lanes));
+        Duplicate(tile[keys * lanes], NEGLIGIBLE, static_cast<int32_t>((KEY_TILE - keys) * lanes));
     }
 
     // tile = exp(tile - peak); the statistics move on; factor[slot] rescales what came before.
     __aicore__ inline void Weigh(uint32_t slot) {
         const LocalTensor<float> rescale = factor[slot * VECTOR_LANES];
-        Max(fold, tile, tile[KEY_TILE / 2 * lanes], KEY_TILE / 2 * lanes);
+        const int32_t count = static_cast<int32_t>(lanes);
+        const int32_t half = static_cast<int32_t>(KEY_TILE / 2 * lanes);
+        Max(fold, tile, tile[KEY_TILE / 2 * lanes], half);
         for (uint32_t rows = KEY_TILE / 4; rows > 0; rows /= 2) {
-            Max(fold, fold, fold[rows * lanes], rows * lanes);
+            Max(fold, fold, fold[rows * lanes], static_cast<int32_t>(rows * lanes));
         }
-        Max(peak, maximum, fold, lanes);
-        Sub(rescale, maximum, peak, lanes);
-        Exp(rescale, rescale, lanes);
-        Adds(maximum, peak, 0.0f, lanes);
-        Sub(tile, tile, peak, static_cast<uint64_t>(lanes), KEY_TILE, SameLanes(lanes));
-        Exp(tile, tile, KEY_TILE * lanes);
-        Add(fold, tile, tile[KEY_TILE / 2 * lanes], KEY_TILE / 2 * lanes);
+        Max(peak, maximum, fold, count);
+        Sub(rescale, maximum, peak, count);
+        Exp(rescale, rescale, count);
+        Adds(maximum, peak, 0.0f, count);
+        Sub(tile, tile, peak, static_cast<uint64_t>(lanes), static_cast<uint8_t>(KEY_TILE),
+            SameLanes(lanes));
+        Exp(tile, tile, static_cast<int32_t>(KEY_TILE * lanes));
+        Add(fold, tile, tile[KEY_TILE / 2 * lanes], half);
         for (uint32_t rows = KEY_TILE / 4; rows > 0; rows /= 2) {
-            Add(fold, fold, fold[rows * lanes], rows * lanes);
+            Add(fold, fold, fold[rows * lanes], static_cast<int32_t>(rows * lanes));
         }
-        Mul(total, total, rescale, lanes);
-        Add(total, total, fold, lanes);
+        Mul(total, total, rescale, count);
+        Add(total, total, fold, count);
     }
 """
 
@@ -162,7 +165,7 @@ _ACCUMULATE = f"""\
         BrcbRepeatParams repeat;
         repeat.dstBlkStride = 1;
         repeat.dstRepStride = 8;
-        Brcb(factorBlocks, numbers, lanes / 8, repeat);
+        Brcb(factorBlocks, numbers, static_cast<uint8_t>(lanes / 8), repeat);
     }}
 
     // output = output * factor[slot] + products[lanes, VALUES]
@@ -171,9 +174,10 @@ _ACCUMULATE = f"""\
         SetFlag<HardEvent::V_MTE2>(0);
         SetFlag<HardEvent::V_MTE2>(1);
         SpreadOverBlocks(factor[slot * VECTOR_LANES]);
+        const uint8_t repeats = static_cast<uint8_t>(lanes);
         for (uint32_t column = 0; column < VALUES; column += {FLOAT_LANES_PER_REPEAT}) {{
             const uint64_t columns = Smaller({FLOAT_LANES_PER_REPEAT}, VALUES - column);
-            Mul(output[column], output[column], factorBlocks, columns, lanes, FactorOfLane());
+            Mul(output[column], output[column], factorBlocks, columns, repeats, FactorOfLane());
         }}
         DataCopyParams copy;
         copy.blockLen = VALUES / 8;
@@ -183,11 +187,12 @@ _ACCUMULATE = f"""\
         for (uint32_t lane = 0; lane < lanes; lane += HALF_TILE / VALUES) {{
             const LocalTensor<float> rows = tile[half * HALF_TILE];
             copy.blockCount = Smaller(HALF_TILE / VALUES, lanes - lane);
+            const int32_t count = static_cast<int32_t>(copy.blockCount * VALUES);
             WaitFlag<HardEvent::V_MTE2>(half);
             DataCopy(rows, products[(firstLane + lane) * VALUE_PITCH], copy);
             SetFlag<HardEvent::MTE2_V>(half);
             WaitFlag<HardEvent::MTE2_V>(half);
-            Add(output[lane * VALUES], output[lane * VALUES], rows, copy.blockCount * VALUES);
+            Add(output[lane * VALUES], output[lane * VALUES], rows, count);
             SetFlag<HardEvent::V_MTE2>(half);
             half ^= 1;
         }}
@@ -201,9 +206,10 @@ _DIVIDE_ROWS = f"""\
     // output[lane, :] /= numbers[lane]
     __aicore__ inline void DivideRows(const LocalTensor<float>& numbers) {{
         SpreadOverBlocks(numbers);
+        const uint8_t repeats = static_cast<uint8_t>(lanes);
         for (uint32_t column = 0; column < VALUES; column += {FLOAT_LANES_PER_REPEAT}) {{
             const uint64_t columns = Smaller({FLOAT_LANES_PER_REPEAT}, VALUES - column);
-            Div(output[column], output[column], factorBlocks, columns, lanes, FactorOfLane());
+            Div(output[column], output[column], factorBlocks, columns, repeats, FactorOfLane());
         }}
     }}
 """

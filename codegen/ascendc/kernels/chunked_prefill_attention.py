@@ -306,18 +306,20 @@ _MASK = """\
                 distance.SetValue(lane, static_cast<float>(lane));
             }
             for (uint32_t rows = 1; rows < KEY_TILE; rows *= 2) {
-                Adds(distance[rows * lanes], distance, -static_cast<float>(rows), rows * lanes);
+                Adds(distance[rows * lanes], distance, -static_cast<float>(rows),
+                     static_cast<int32_t>(rows * lanes));
             }
         }
         if (ahead >= static_cast<int32_t>(KEY_TILE) - 1) {
             return;  // every lane sees every key of the step
         }
         const uint32_t half = KEY_TILE / 2 * lanes;
+        const int32_t count = static_cast<int32_t>(half);
         for (uint32_t part = 0; part < 2; ++part) {
-            Adds(fold, distance[part * half], static_cast<float>(ahead), half);
-            Mins(fold, fold, 0.0f, half);
-            Muls(fold, fold, -NEGLIGIBLE, half);
-            Add(tile[part * half], tile[part * half], fold, half);
+            Adds(fold, distance[part * half], static_cast<float>(ahead), count);
+            Mins(fold, fold, 0.0f, count);
+            Muls(fold, fold, -NEGLIGIBLE, count);
+            Add(tile[part * half], tile[part * half], fold, count);
         }
     }
 """
@@ -392,8 +394,8 @@ def _write_load_keys(out: CppWriter, plan: ChunkedPrefillPlan) -> None:
             "const uint64_t nope = K_NOPE_OFFSET + key * K_NOPE_ROW + work.head * K_NOPE_HEAD;"
         )
         out.line("const uint64_t value = V_OFFSET + key * V_ROW + work.head * V_HEAD;")
-        out.line("WaitFlag<HardEvent::MTE1_MTE2>(slot);")
+        out.line("WaitFlag<HardEvent::MTE1_MTE2>(static_cast<int32_t>(slot));")
         out.line("LoadSlabs(Keys(slot, 0, NOPE), kNope[nope], keys, NOPE, K_NOPE_ROW, NOPE);")
         out.line("LoadSlabs(Keys(slot, NOPE, ROPE), kRope[key * ROPE], keys, ROPE, ROPE, ROPE);")
         write_load_values(out, plan.tiles, "Values(slot)", "v[value]", "V_ROW")
-        out.line("SetFlag<HardEvent::MTE2_MTE1>(slot);")
+        out.line("SetFlag<HardEvent::MTE2_MTE1>(static_cast<int32_t>(slot));")

@@ -188,7 +188,7 @@ def _constants(plan: CombineSplitsPlan) -> dict[str, int | str]:
 _HELPERS = f"""\
 // rows[i, :] *= factor of row i; `factor` holds one 32-byte block per row.
 __aicore__ inline void ScaleRows(const LocalTensor<float>& rows, const LocalTensor<float>& factor,
-                                 uint32_t count) {{
+                                 uint8_t count) {{
     BinaryRepeatParams repeat;
     repeat.dstBlkStride = 1;
     repeat.src0BlkStride = 1;
@@ -205,21 +205,22 @@ __aicore__ inline void ScaleRows(const LocalTensor<float>& rows, const LocalTens
 """
 
 _MERGE_STATISTICS = """\
+const int32_t count = static_cast<int32_t>(lanes);
 // maxima become weights, each already divided by the common total.
-Adds(peak, maxima, 0.0f, lanes);
+Adds(peak, maxima, 0.0f, count);
 for (uint32_t split = 1; split < SPLITS; ++split) {
-    Max(peak, peak, maxima[split * GROUP], lanes);
+    Max(peak, peak, maxima[split * GROUP], count);
 }
-Duplicate(norm, 0.0f, lanes);
+Duplicate(norm, 0.0f, count);
 for (uint32_t split = 0; split < SPLITS; ++split) {
-    Sub(maxima[split * GROUP], maxima[split * GROUP], peak, lanes);
-    Exp(maxima[split * GROUP], maxima[split * GROUP], lanes);
-    Mul(totals[split * GROUP], totals[split * GROUP], maxima[split * GROUP], lanes);
-    Add(norm, norm, totals[split * GROUP], lanes);
+    Sub(maxima[split * GROUP], maxima[split * GROUP], peak, count);
+    Exp(maxima[split * GROUP], maxima[split * GROUP], count);
+    Mul(totals[split * GROUP], totals[split * GROUP], maxima[split * GROUP], count);
+    Add(norm, norm, totals[split * GROUP], count);
 }
-Maxs(norm, norm, 1.0e-30f, lanes);
+Maxs(norm, norm, 1.0e-30f, count);
 for (uint32_t split = 0; split < SPLITS; ++split) {
-    Div(maxima[split * GROUP], maxima[split * GROUP], norm, lanes);
+    Div(maxima[split * GROUP], maxima[split * GROUP], norm, count);
 }
 """
 
@@ -240,7 +241,7 @@ def _write_item(out: CppWriter, plan: CombineSplitsPlan) -> None:
     out.lines(_MERGE_STATISTICS.splitlines())
     if plan.dtype is DType.F32:
         out.line("LocalTensor<float> merged = outQueue.AllocTensor<float>();")
-    out.line("Duplicate(merged, 0.0f, heads * WIDTH);")
+    out.line("Duplicate(merged, 0.0f, static_cast<int32_t>(heads * WIDTH));")
     with out.block("for (uint32_t split = 0; split < SPLITS; ++split)"):
         _write_split_sum(out)
     out.line("maximumQueue.FreeTensor(maxima);")
@@ -255,9 +256,9 @@ def _write_split_sum(out: CppWriter) -> None:
     out.line("BrcbRepeatParams spread;")
     out.line("spread.dstBlkStride = 1;")
     out.line("spread.dstRepStride = 8;")
-    out.line("Brcb(factor, maxima[split * GROUP], lanes / 8, spread);")
-    out.line("ScaleRows(sums, factor, heads);")
-    out.line("Add(merged, merged, sums, heads * WIDTH);")
+    out.line("Brcb(factor, maxima[split * GROUP], static_cast<uint8_t>(lanes / 8), spread);")
+    out.line("ScaleRows(sums, factor, static_cast<uint8_t>(heads));")
+    out.line("Add(merged, merged, sums, static_cast<int32_t>(heads * WIDTH));")
     out.line("sumQueue.FreeTensor(sums);")
 
 

@@ -161,11 +161,11 @@ def write_tiles(out: CppWriter) -> None:
     out.line("// First pass: inclusive ends of the tiles add up to those of all pairs.")
     with out.block("for (uint32_t row = 0; row < rows; row += TILE_ROWS)"):
         _write_tile_pairs(out)
-        out.line("Sub(tile[8], position, experts, EXPERTS);")
-        out.line("Add(total[8], total[8], tile[8], EXPERTS);")
+        out.line("Sub(tile[8], position, experts, expertCount);")
+        out.line("Add(total[8], total[8], tile[8], expertCount);")
         out.line("idQueue.FreeTensor(idsLocal);")
     with through_queue(out, "endQueue", "endsLocal", "int32_t"):
-        out.line("Adds(endsLocal, total[8], static_cast<int32_t>(0), EXPERTS);")
+        out.line("Adds(endsLocal, total[8], static_cast<int32_t>(0), expertCount);")
     out.line("CopyOut(group_endsGm, endsLocal, 1, EXPERTS * 4, 0, 0);")
     out.line("endQueue.FreeTensor(endsLocal);")
     out.line("Gather(totalStarts, total, startOffsets, 0, EXPERTS);")
@@ -174,33 +174,34 @@ def write_tiles(out: CppWriter) -> None:
         _write_tile_pairs(out)
         out.lines(
             (
-                "Sub(tile[8], position, experts, EXPERTS);",
+                "Sub(tile[8], position, experts, expertCount);",
                 "Gather(tileStarts, tile, startOffsets, 0, EXPERTS);",
                 "Gather(shift, before, startOffsets, 0, EXPERTS);",
-                "Sub(shift, before[8], shift, EXPERTS);",
-                "Add(runStarts, totalStarts, shift, EXPERTS);",
-                "Sub(shift, runStarts, tileStarts, EXPERTS);",
+                "Sub(shift, before[8], shift, expertCount);",
+                "Add(runStarts, totalStarts, shift, expertCount);",
+                "Sub(shift, runStarts, tileStarts, expertCount);",
             )
         )
         _write_tile_places(out)
         _write_tile_rows(out)
-        out.line("Add(before[8], before[8], tile[8], EXPERTS);")
+        out.line("Add(before[8], before[8], tile[8], expertCount);")
 
 
 def _write_tables(out: CppWriter) -> None:
     """Write the arrays per expert; eight zeros before inclusive ends make starts of them."""
     out.line("constexpr uint32_t STRIDE = (EXPERTS + 15) / 8 * 8;")
+    out.line("const int32_t expertCount = static_cast<int32_t>(EXPERTS);")
     out.line("LocalTensor<int32_t> arrays = arrayBuffer.Get<int32_t>();")
     for i, name in enumerate(_ARRAYS):
         out.line(f"LocalTensor<int32_t> {name} = arrays[{i} * STRIDE];")
     out.line("LocalTensor<uint32_t> startOffsets = offsets.ReinterpretCast<uint32_t>();")
-    out.line("Duplicate(arrays, static_cast<int32_t>(0), 3 * STRIDE);")
+    out.line("Duplicate(arrays, static_cast<int32_t>(0), static_cast<int32_t>(3 * STRIDE));")
     out.line("CreateVecIndex(experts, static_cast<int32_t>(0), EXPERTS);")
-    out.line("Muls(offsets, experts, static_cast<int32_t>(4), EXPERTS);")
-    out.line("Adds(offsets, offsets, static_cast<int32_t>(28), EXPERTS);")
+    out.line("Muls(offsets, experts, static_cast<int32_t>(4), expertCount);")
+    out.line("Adds(offsets, offsets, static_cast<int32_t>(28), expertCount);")
     out.line("LocalTensor<int32_t> next = nextBuffer.Get<int32_t>();")
     out.line("CreateVecIndex(next, static_cast<int32_t>(0), TILE_ROWS * TOP_K);")
-    out.line("Muls(next, next, static_cast<int32_t>(4), TILE_ROWS * TOP_K);")
+    out.line("Muls(next, next, static_cast<int32_t>(4), static_cast<int32_t>(TILE_ROWS * TOP_K));")
     out.line("LocalTensor<uint32_t> nextOffsets = next.ReinterpretCast<uint32_t>();")
     out.line("LocalTensor<int32_t> tileRows = rowBuffer.Get<int32_t>();")
 

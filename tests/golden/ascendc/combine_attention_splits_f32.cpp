@@ -44,7 +44,7 @@ __aicore__ inline void CopyOut(const GlobalTensor<T>& target, const LocalTensor<
 
 // rows[i, :] *= factor of row i; `factor` holds one 32-byte block per row.
 __aicore__ inline void ScaleRows(const LocalTensor<float>& rows, const LocalTensor<float>& factor,
-                                 uint32_t count) {
+                                 uint8_t count) {
     BinaryRepeatParams repeat;
     repeat.dstBlkStride = 1;
     repeat.src0BlkStride = 1;
@@ -114,24 +114,25 @@ extern "C" __global__ __aicore__ void combine_attention_splits_f32(
                (ROWS * STATISTICS_PITCH - lanes) * 4, (GROUP - lanes) / 8);
         totalQueue.EnQue(totals);
         totals = totalQueue.DeQue<float>();
+        const int32_t count = static_cast<int32_t>(lanes);
         // maxima become weights, each already divided by the common total.
-        Adds(peak, maxima, 0.0f, lanes);
+        Adds(peak, maxima, 0.0f, count);
         for (uint32_t split = 1; split < SPLITS; ++split) {
-            Max(peak, peak, maxima[split * GROUP], lanes);
+            Max(peak, peak, maxima[split * GROUP], count);
         }
-        Duplicate(norm, 0.0f, lanes);
+        Duplicate(norm, 0.0f, count);
         for (uint32_t split = 0; split < SPLITS; ++split) {
-            Sub(maxima[split * GROUP], maxima[split * GROUP], peak, lanes);
-            Exp(maxima[split * GROUP], maxima[split * GROUP], lanes);
-            Mul(totals[split * GROUP], totals[split * GROUP], maxima[split * GROUP], lanes);
-            Add(norm, norm, totals[split * GROUP], lanes);
+            Sub(maxima[split * GROUP], maxima[split * GROUP], peak, count);
+            Exp(maxima[split * GROUP], maxima[split * GROUP], count);
+            Mul(totals[split * GROUP], totals[split * GROUP], maxima[split * GROUP], count);
+            Add(norm, norm, totals[split * GROUP], count);
         }
-        Maxs(norm, norm, 1.0e-30f, lanes);
+        Maxs(norm, norm, 1.0e-30f, count);
         for (uint32_t split = 0; split < SPLITS; ++split) {
-            Div(maxima[split * GROUP], maxima[split * GROUP], norm, lanes);
+            Div(maxima[split * GROUP], maxima[split * GROUP], norm, count);
         }
         LocalTensor<float> merged = outQueue.AllocTensor<float>();
-        Duplicate(merged, 0.0f, heads * WIDTH);
+        Duplicate(merged, 0.0f, static_cast<int32_t>(heads * WIDTH));
         for (uint32_t split = 0; split < SPLITS; ++split) {
             const uint64_t sum = (static_cast<uint64_t>(split) * ROWS + row) * HEADS + head;
             LocalTensor<float> sums = sumQueue.AllocTensor<float>();
@@ -141,9 +142,9 @@ extern "C" __global__ __aicore__ void combine_attention_splits_f32(
             BrcbRepeatParams spread;
             spread.dstBlkStride = 1;
             spread.dstRepStride = 8;
-            Brcb(factor, maxima[split * GROUP], lanes / 8, spread);
-            ScaleRows(sums, factor, heads);
-            Add(merged, merged, sums, heads * WIDTH);
+            Brcb(factor, maxima[split * GROUP], static_cast<uint8_t>(lanes / 8), spread);
+            ScaleRows(sums, factor, static_cast<uint8_t>(heads));
+            Add(merged, merged, sums, static_cast<int32_t>(heads * WIDTH));
             sumQueue.FreeTensor(sums);
         }
         maximumQueue.FreeTensor(maxima);

@@ -190,6 +190,7 @@ extern "C" __global__ __aicore__ void dispatch(GM_ADDR ids, GM_ADDR source_row, 
     LocalTensor<float> order = orderBuffer.Get<float>();
     LocalTensor<uint8_t> isPair = bitBuffer.Get<uint8_t>();
     constexpr uint32_t STRIDE = (EXPERTS + 15) / 8 * 8;
+    const int32_t expertCount = static_cast<int32_t>(EXPERTS);
     LocalTensor<int32_t> arrays = arrayBuffer.Get<int32_t>();
     LocalTensor<int32_t> total = arrays[0 * STRIDE];
     LocalTensor<int32_t> tile = arrays[1 * STRIDE];
@@ -201,13 +202,13 @@ extern "C" __global__ __aicore__ void dispatch(GM_ADDR ids, GM_ADDR source_row, 
     LocalTensor<int32_t> experts = arrays[7 * STRIDE];
     LocalTensor<int32_t> offsets = arrays[8 * STRIDE];
     LocalTensor<uint32_t> startOffsets = offsets.ReinterpretCast<uint32_t>();
-    Duplicate(arrays, static_cast<int32_t>(0), 3 * STRIDE);
+    Duplicate(arrays, static_cast<int32_t>(0), static_cast<int32_t>(3 * STRIDE));
     CreateVecIndex(experts, static_cast<int32_t>(0), EXPERTS);
-    Muls(offsets, experts, static_cast<int32_t>(4), EXPERTS);
-    Adds(offsets, offsets, static_cast<int32_t>(28), EXPERTS);
+    Muls(offsets, experts, static_cast<int32_t>(4), expertCount);
+    Adds(offsets, offsets, static_cast<int32_t>(28), expertCount);
     LocalTensor<int32_t> next = nextBuffer.Get<int32_t>();
     CreateVecIndex(next, static_cast<int32_t>(0), TILE_ROWS * TOP_K);
-    Muls(next, next, static_cast<int32_t>(4), TILE_ROWS * TOP_K);
+    Muls(next, next, static_cast<int32_t>(4), static_cast<int32_t>(TILE_ROWS * TOP_K));
     LocalTensor<uint32_t> nextOffsets = next.ReinterpretCast<uint32_t>();
     LocalTensor<int32_t> tileRows = rowBuffer.Get<int32_t>();
     // First pass: inclusive ends of the tiles add up to those of all pairs.
@@ -221,12 +222,12 @@ extern "C" __global__ __aicore__ void dispatch(GM_ADDR ids, GM_ADDR source_row, 
         idsLocal = idQueue.DeQue<int32_t>();
         OrderSlots(to, from, order, idsLocal, pairs, slots);
         LocalTensor<int32_t> position = from.ReinterpretCast<int32_t>();
-        Sub(tile[8], position, experts, EXPERTS);
-        Add(total[8], total[8], tile[8], EXPERTS);
+        Sub(tile[8], position, experts, expertCount);
+        Add(total[8], total[8], tile[8], expertCount);
         idQueue.FreeTensor(idsLocal);
     }
     LocalTensor<int32_t> endsLocal = endQueue.AllocTensor<int32_t>();
-    Adds(endsLocal, total[8], static_cast<int32_t>(0), EXPERTS);
+    Adds(endsLocal, total[8], static_cast<int32_t>(0), expertCount);
     endQueue.EnQue(endsLocal);
     endsLocal = endQueue.DeQue<int32_t>();
     CopyOut(group_endsGm, endsLocal, 1, EXPERTS * 4, 0, 0);
@@ -243,12 +244,12 @@ extern "C" __global__ __aicore__ void dispatch(GM_ADDR ids, GM_ADDR source_row, 
         idsLocal = idQueue.DeQue<int32_t>();
         OrderSlots(to, from, order, idsLocal, pairs, slots);
         LocalTensor<int32_t> position = from.ReinterpretCast<int32_t>();
-        Sub(tile[8], position, experts, EXPERTS);
+        Sub(tile[8], position, experts, expertCount);
         Gather(tileStarts, tile, startOffsets, 0, EXPERTS);
         Gather(shift, before, startOffsets, 0, EXPERTS);
-        Sub(shift, before[8], shift, EXPERTS);
-        Add(runStarts, totalStarts, shift, EXPERTS);
-        Sub(shift, runStarts, tileStarts, EXPERTS);
+        Sub(shift, before[8], shift, expertCount);
+        Add(runStarts, totalStarts, shift, expertCount);
+        Sub(shift, runStarts, tileStarts, expertCount);
         LocalTensor<int32_t> placeLocal = placeQueue.AllocTensor<int32_t>();
         // As many markers stand before a pair as there are experts before its own.
         Sub(placeLocal, position[FIRST_PAIR], idsLocal, static_cast<int32_t>(pairs));
@@ -278,6 +279,6 @@ extern "C" __global__ __aicore__ void dispatch(GM_ADDR ids, GM_ADDR source_row, 
             CopyOut(source_rowGm[target], runLocal, 1, (end - start) * 4, 0, 0);
             rowQueue.FreeTensor(runLocal);
         }
-        Add(before[8], before[8], tile[8], EXPERTS);
+        Add(before[8], before[8], tile[8], expertCount);
     }
 }

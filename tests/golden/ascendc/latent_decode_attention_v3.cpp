@@ -195,17 +195,17 @@ __aicore__ inline void StoreSums(const GlobalTensor<float>& gm, const LocalTenso
     Fixpipe<float, float, CFG_ROW_MAJOR>(gm, sums, store);
 }
 
-// Halves of L0A, L0B and L0C are used in turn.
+// Halves of L0A, L0B and L0C are used in turn; their numbers are also those of their events.
 struct CubeCore {
-    uint32_t l0 = 0;
-    uint32_t l0c = 0;
+    int32_t l0 = 0;
+    int32_t l0c = 0;
 
     __aicore__ inline void Open() {
-        for (uint32_t half = 0; half < 2; ++half) {
+        for (int32_t half = 0; half < 2; ++half) {
             SetFlag<HardEvent::M_MTE1>(half);
             SetFlag<HardEvent::FIX_M>(half);
         }
-        for (uint32_t slot = 0; slot < KEY_SLOTS; ++slot) {
+        for (int32_t slot = 0; slot < static_cast<int32_t>(KEY_SLOTS); ++slot) {
             SetFlag<HardEvent::MTE1_MTE2>(slot);
         }
         SetFlag<HardEvent::MTE1_MTE2>(QUERIES);
@@ -213,11 +213,11 @@ struct CubeCore {
     }
 
     __aicore__ inline void Close() {
-        for (uint32_t half = 0; half < 2; ++half) {
+        for (int32_t half = 0; half < 2; ++half) {
             WaitFlag<HardEvent::M_MTE1>(half);
             WaitFlag<HardEvent::FIX_M>(half);
         }
-        for (uint32_t slot = 0; slot < KEY_SLOTS; ++slot) {
+        for (int32_t slot = 0; slot < static_cast<int32_t>(KEY_SLOTS); ++slot) {
             WaitFlag<HardEvent::MTE1_MTE2>(slot);
         }
         WaitFlag<HardEvent::MTE1_MTE2>(QUERIES);
@@ -406,10 +406,10 @@ struct Inputs {
         const uint64_t entry = work.request * MAX_BLOCKS + key / BLOCK_TOKENS;
         const uint64_t block = static_cast<uint32_t>(blockTable.GetValue(entry));
         const uint64_t token = block * BLOCK_TOKENS + key % BLOCK_TOKENS;
-        WaitFlag<HardEvent::MTE1_MTE2>(slot);
+        WaitFlag<HardEvent::MTE1_MTE2>(static_cast<int32_t>(slot));
         LoadSlabs(Values(slot), latentCache[token * LATENT], keys, VALUES, LATENT, VALUE_PITCH);
         LoadSlabs(Rope(slot), ropeCache[token * ROPE], keys, ROPE, ROPE, ROPE);
-        SetFlag<HardEvent::MTE2_MTE1>(slot);
+        SetFlag<HardEvent::MTE2_MTE1>(static_cast<int32_t>(slot));
     }
 };
 
@@ -473,9 +473,9 @@ struct VectorCore {
     __aicore__ inline void Start(uint32_t tileLanes) {
         firstLane = static_cast<uint32_t>(GetSubBlockIdx()) * VECTOR_LANES;
         lanes = firstLane < tileLanes ? Smaller(VECTOR_LANES, tileLanes - firstLane) : 0;
-        Duplicate(output, 0.0f, lanes * VALUES);
-        Duplicate(maximum, NEGLIGIBLE, lanes);
-        Duplicate(total, 0.0f, lanes);
+        Duplicate(output, 0.0f, static_cast<int32_t>(lanes * VALUES));
+        Duplicate(maximum, NEGLIGIBLE, static_cast<int32_t>(lanes));
+        Duplicate(total, 0.0f, static_cast<int32_t>(lanes));
     }
 
     // scores[keys, LANES] in GM to tile[KEY_TILE, lanes]; keys without a score weigh nothing.
@@ -489,29 +489,32 @@ struct VectorCore {
         Handoff<HardEvent::MTE3_V>();  // the weights in `fold` are stored
         DataCopy(tile, scores[firstLane], copy);
         Handoff<HardEvent::MTE2_V>();
-        Muls(tile, tile, SCALE, keys * lanes);
-        Duplicate(tile[keys * lanes], NEGLIGIBLE, (KEY_TILE - keys) * lanes);
+        Muls(tile, tile, SCALE, static_cast<int32_t>(keys * lanes));
+        Duplicate(tile[keys * lanes], NEGLIGIBLE, static_cast<int32_t>((KEY_TILE - keys) * lanes));
     }
 
     // tile = exp(tile - peak); the statistics move on; factor[slot] rescales what came before.
     __aicore__ inline void Weigh(uint32_t slot) {
         const LocalTensor<float> rescale = factor[slot * VECTOR_LANES];
-        Max(fold, tile, tile[KEY_TILE / 2 * lanes], KEY_TILE / 2 * lanes);
+        const int32_t count = static_cast<int32_t>(lanes);
+        const int32_t half = static_cast<int32_t>(KEY_TILE / 2 * lanes);
+        Max(fold, tile, tile[KEY_TILE / 2 * lanes], half);
         for (uint32_t rows = KEY_TILE / 4; rows > 0; rows /= 2) {
-            Max(fold, fold, fold[rows * lanes], rows * lanes);
+            Max(fold, fold, fold[rows * lanes], static_cast<int32_t>(rows * lanes));
         }
-        Max(peak, maximum, fold, lanes);
-        Sub(rescale, maximum, peak, lanes);
-        Exp(rescale, rescale, lanes);
-        Adds(maximum, peak, 0.0f, lanes);
-        Sub(tile, tile, peak, static_cast<uint64_t>(lanes), KEY_TILE, SameLanes(lanes));
-        Exp(tile, tile, KEY_TILE * lanes);
-        Add(fold, tile, tile[KEY_TILE / 2 * lanes], KEY_TILE / 2 * lanes);
+        Max(peak, maximum, fold, count);
+        Sub(rescale, maximum, peak, count);
+        Exp(rescale, rescale, count);
+        Adds(maximum, peak, 0.0f, count);
+        Sub(tile, tile, peak, static_cast<uint64_t>(lanes), static_cast<uint8_t>(KEY_TILE),
+            SameLanes(lanes));
+        Exp(tile, tile, static_cast<int32_t>(KEY_TILE * lanes));
+        Add(fold, tile, tile[KEY_TILE / 2 * lanes], half);
         for (uint32_t rows = KEY_TILE / 4; rows > 0; rows /= 2) {
-            Add(fold, fold, fold[rows * lanes], rows * lanes);
+            Add(fold, fold, fold[rows * lanes], static_cast<int32_t>(rows * lanes));
         }
-        Mul(total, total, rescale, lanes);
-        Add(total, total, fold, lanes);
+        Mul(total, total, rescale, count);
+        Add(total, total, fold, count);
     }
 
     // tile[keys, lanes], rounded, to probabilities[keys, LANES] in GM. Uses the memory of `fold`.
@@ -532,7 +535,7 @@ struct VectorCore {
         BrcbRepeatParams repeat;
         repeat.dstBlkStride = 1;
         repeat.dstRepStride = 8;
-        Brcb(factorBlocks, numbers, lanes / 8, repeat);
+        Brcb(factorBlocks, numbers, static_cast<uint8_t>(lanes / 8), repeat);
     }
 
     // output = output * factor[slot] + products[lanes, VALUES]
@@ -540,9 +543,10 @@ struct VectorCore {
         SetFlag<HardEvent::V_MTE2>(0);
         SetFlag<HardEvent::V_MTE2>(1);
         SpreadOverBlocks(factor[slot * VECTOR_LANES]);
+        const uint8_t repeats = static_cast<uint8_t>(lanes);
         for (uint32_t column = 0; column < VALUES; column += 64) {
             const uint64_t columns = Smaller(64, VALUES - column);
-            Mul(output[column], output[column], factorBlocks, columns, lanes, FactorOfLane());
+            Mul(output[column], output[column], factorBlocks, columns, repeats, FactorOfLane());
         }
         DataCopyParams copy;
         copy.blockLen = VALUES / 8;
@@ -552,11 +556,12 @@ struct VectorCore {
         for (uint32_t lane = 0; lane < lanes; lane += HALF_TILE / VALUES) {
             const LocalTensor<float> rows = tile[half * HALF_TILE];
             copy.blockCount = Smaller(HALF_TILE / VALUES, lanes - lane);
+            const int32_t count = static_cast<int32_t>(copy.blockCount * VALUES);
             WaitFlag<HardEvent::V_MTE2>(half);
             DataCopy(rows, products[(firstLane + lane) * VALUE_PITCH], copy);
             SetFlag<HardEvent::MTE2_V>(half);
             WaitFlag<HardEvent::MTE2_V>(half);
-            Add(output[lane * VALUES], output[lane * VALUES], rows, copy.blockCount * VALUES);
+            Add(output[lane * VALUES], output[lane * VALUES], rows, count);
             SetFlag<HardEvent::V_MTE2>(half);
             half ^= 1;
         }
@@ -600,7 +605,7 @@ __aicore__ inline void RunCube(const Inputs& inputs, GM_ADDR workspace) {
             if (step < steps) {
                 const uint32_t keys = Pad16(KeysOf(work, step));
                 const uint32_t held = (turn + step) % KEY_SLOTS;
-                WaitFlag<HardEvent::MTE2_MTE1>(held);
+                WaitFlag<HardEvent::MTE2_MTE1>(static_cast<int32_t>(held));
                 WaitFlag<HardEvent::FIX_M>(cube.l0c);
                 inputs.AddScores(cube, held, keys, lanes);
                 cube.Store(exchange.Scores((turn + step) % 2), keys, lanes, LANES);
@@ -617,7 +622,7 @@ __aicore__ inline void RunCube(const Inputs& inputs, GM_ADDR workspace) {
                     inputs.LoadKeys(work, ahead, (turn + ahead) % KEY_SLOTS);
                 }
                 cube.WeighValues(exchange.Products(slot), inputs.Values(held), keys, lanes);
-                SetFlag<HardEvent::MTE1_MTE2>(held);
+                SetFlag<HardEvent::MTE1_MTE2>(static_cast<int32_t>(held));
                 CrossCoreSetFlag<2, PIPE_FIX>(PRODUCTS_READY);
             }
         }
