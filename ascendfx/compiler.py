@@ -4,7 +4,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ascendfx.runtime.compile_model import Limits, compile_model
+from ascendfx.runtime.compile_model import Limits, compile_model, trace_folder_of
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.progress import Progress, silent
 from ascendfx.runtime.start_engine import check_executor, start_engine
@@ -45,7 +45,7 @@ def compile(  # noqa: A001  # the field's name for it
         executor: ``"emulator"`` builds the kernels with g++ and runs them on the CPU;
             ``"reference"`` interprets the graph in float64.
         dump_dir: Receives the program after each pass.
-        kernel_cache: Folder of built kernels; None: the user's cache folder.
+        kernel_cache: Folder of built kernels and traced models; None: the user's cache folder.
         progress: ``progress(what, done, total)`` as each stage goes on; silent by default.
 
     Raises:
@@ -60,6 +60,7 @@ def compile(  # noqa: A001  # the field's name for it
         dtype=dtype,
         limits=limits,
         dump_dir=Path(dump_dir) if dump_dir else None,
+        trace_folder=trace_folder_of(Path(kernel_cache) if kernel_cache else None),
         progress=progress,
     )
     return start_engine(

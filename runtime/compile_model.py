@@ -18,6 +18,7 @@ from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.runtime.checkpoint.capture_model import capture_model
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.disk_error import writing
+from ascendfx.runtime.emulator.kernel_cache import default_cache_dir
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.limit import checked_limit
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
@@ -65,6 +66,14 @@ class Limits:
         return needed if self.cache_blocks is None else self.cache_blocks
 
 
+def trace_folder_of(kernel_cache: Path | None) -> Path | None:
+    """Return the folder for traced models beside the built kernels; None if there is no place."""
+    try:
+        return (kernel_cache or default_cache_dir()) / "traces"
+    except GraphError:  # no home directory: trace each time
+        return None
+
+
 def compile_model(
     model: "nn.Module | str | PathLike[str]",
     target: str = "ascend910b",
@@ -73,6 +82,7 @@ def compile_model(
     limits: Limits | None = None,
     plans: Sequence[str] = ("decode", "prefill"),
     dump_dir: Path | None = None,
+    trace_folder: Path | None = None,
     progress: Progress = silent,
 ) -> CompiledModel:
     """Return plans and kernels; nothing is built or run.
@@ -84,6 +94,7 @@ def compile_model(
         limits: Sizes the plans are made for.
         plans: Which kinds of step to compile.
         dump_dir: Receives the program after each pass, in ``serving``, ``decode`` and ``prefill``.
+        trace_folder: Keeps what tracing a directory yields for the next time; None: no folder.
         progress: Told about each stage.
 
     Raises:
@@ -100,7 +111,9 @@ def compile_model(
         with writing(dump_dir):  # before the work, not after it
             dump_dir.mkdir(parents=True, exist_ok=True)
     progress("capture", 0, 1)
-    captured = capture_model(model, dtype=_DTYPES[dtype] if dtype else None)
+    captured = capture_model(
+        model, dtype=_DTYPES[dtype] if dtype else None, trace_folder=trace_folder
+    )
     progress("capture", 1, 1)
     if captured.facts.dtype not in _DTYPES.values():
         raise GraphError(

@@ -5,7 +5,7 @@ from typing import Any
 from torch import nn
 
 from ascendfx.ir.capture.capture_program import capture_program
-from ascendfx.ir.capture.captured_model import CapturedModel, ModelFacts
+from ascendfx.ir.capture.captured_model import CapturedModel, ModelFacts, end_ids_of
 from ascendfx.ir.capture.module_source import array_of, source_of_module
 from ascendfx.ir.capture.without_values import copy_without_values
 from ascendfx.ir.diagnostic import GraphError
@@ -59,11 +59,3 @@ def facts_of(program: Program, name: str, config: dict[str, Any]) -> ModelFacts:
         end_ids=end_ids_of(config),
         config=config,
     )
-
-
-def end_ids_of(config: dict[str, Any]) -> tuple[int, ...]:
-    """Return the token ids that end a generation; a configuration has one, several or none."""
-    found: int | list[int] | None = config.get("eos_token_id")
-    if found is None:
-        return ()
-    return tuple(found) if isinstance(found, list | tuple) else (int(found),)

@@ -1,16 +1,16 @@
 """Module or directory to program and weights: the front door of the compiler."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ascendfx.ir.capture.captured_model import CapturedModel
+from ascendfx.ir.capture.captured_model import CapturedModel, end_ids_of
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.tensor_source import LayeredSource
-from ascendfx.ir.tensor_type import DType
+from ascendfx.ir.tensor_source import ArraySource, LayeredSource
+from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.runtime.checkpoint.checkpoint_source import (
     SCALE_SUFFIX,
     CheckpointSource,
@@ -18,13 +18,22 @@ from ascendfx.runtime.checkpoint.checkpoint_source import (
 )
 from ascendfx.runtime.checkpoint.read_directory import read_config, read_json, stored_tensors
 from ascendfx.runtime.checkpoint.safetensors_file import StoredTensor
+from ascendfx.runtime.checkpoint.traced_directory import (
+    TracedDirectory,
+    read_trace,
+    trace_file,
+    write_trace,
+)
 
 if TYPE_CHECKING:
     from torch import nn
 
 
 def capture_model(
-    model: "nn.Module | str | PathLike[str]", *, dtype: DType | None = None
+    model: "nn.Module | str | PathLike[str]",
+    *,
+    dtype: DType | None = None,
+    trace_folder: Path | None = None,
 ) -> CapturedModel:
     """Return the plain forward of a model as a program, and where its weights are.
 
@@ -34,44 +43,77 @@ def capture_model(
         model: A module that maps ids ``[batch, tokens]`` to logits, or a directory in the Hugging
             Face layout with safetensors.
         dtype: Element format of parameters and hidden states; the model's own by default.
+        trace_folder: Keeps what tracing a directory yields, so that the next time needs neither
+            torch nor transformers; None: trace each time.
 
     Raises:
         GraphError: The model cannot be captured, its files do not fit it, or a package that is
             needed for capturing is not installed.
     """
     if isinstance(model, str | PathLike):
-        return _capture_directory(Path(model), dtype)
+        return _capture_directory(Path(model), dtype, trace_folder)
     from ascendfx.ir.capture.capture_module import capture_module  # noqa: PLC0415  # imports torch
 
     return capture_module(model, dtype=dtype)
 
 
-def _capture_directory(directory: Path, dtype: DType | None) -> CapturedModel:
+def _capture_directory(
+    directory: Path, dtype: DType | None, trace_folder: Path | None
+) -> CapturedModel:
     config = read_config(directory)
     stored = stored_tensors(directory)
+    file = trace_file(trace_folder, directory, dtype) if trace_folder else None
+    traced = read_trace(file) if file else None
+    block = (config.get("quantization_config") or {}).get("weight_block_size") or (128, 128)
+
+    def check(
+        wanted: Mapping[str, TensorType], aliases: Collection[str], buffers: Collection[str]
+    ) -> tuple[CheckpointSource, tuple[str, ...]]:
+        source = source_of_checkpoint(stored, wanted, block=(block[0], block[1]))
+        computed = {f".{key.rsplit('.', 1)[-1]}" for key in buffers}
+        return source, _refuse_extra(source, stored, {*wanted, *aliases, *computed}, config)
+
+    if traced is None:
+        traced = _trace(directory, dtype, check)
+        if file:
+            write_trace(file, traced)
+    source, drafts = check(traced.wanted, traced.aliases, traced.buffers)
+    generation = directory / "generation_config.json"
+    ends = end_ids_of(read_json(generation)) if generation.is_file() else ()
+    facts = replace(
+        traced.facts, directory=directory, end_ids=ends or traced.facts.end_ids, config=config
+    )
+    sources = (ArraySource(traced.constants), ArraySource(traced.buffers), source)
+    remarks = (*traced.remarks, *drafts)
+    return CapturedModel(traced.program, LayeredSource(sources), facts, remarks)
+
+
+def _trace(directory: Path, dtype: DType | None, check: Callable[..., object]) -> TracedDirectory:
+    """Trace the model; what does not fit its files is refused before the long work."""
     _check_packages("torch", "transformers")
     from ascendfx.ir.capture.build_model import build_model  # noqa: PLC0415  # imports torch
-    from ascendfx.ir.capture.capture_module import capture_module, end_ids_of  # noqa: PLC0415
+    from ascendfx.ir.capture.capture_module import capture_module  # noqa: PLC0415
     from ascendfx.ir.capture.weights_of_module import computed_buffers, weight_types  # noqa: PLC0415
 
     module = build_model(directory, dtype)
     wanted, aliases = weight_types(module)
     buffers = computed_buffers(module)
-    block = (config.get("quantization_config") or {}).get("weight_block_size") or (128, 128)
-    source = source_of_checkpoint(stored, wanted, block=(block[0], block[1]))
-    computed = {f".{key.rsplit('.', 1)[-1]}" for key in buffers.tensors}
-    allowed = {*wanted, *aliases, *computed}
-    drafts = _refuse_extra(source, stored, allowed, config)
-    captured = capture_module(module, weights=LayeredSource((buffers, source)))
-    generation = directory / "generation_config.json"
-    ends = end_ids_of(read_json(generation)) if generation.is_file() else ()
-    facts = replace(
-        captured.facts,
-        directory=directory,
-        end_ids=ends or captured.facts.end_ids,
-        config=config,
+    check(wanted, aliases, buffers.tensors)
+    constants = ArraySource({})
+    captured = capture_module(module, weights=constants)
+    if isinstance(captured.source, LayeredSource) and isinstance(
+        captured.source.sources[0], ArraySource
+    ):
+        constants = captured.source.sources[0]
+    return TracedDirectory(
+        program=captured.program,
+        facts=captured.facts,
+        remarks=captured.remarks,
+        wanted=wanted,
+        aliases=aliases,
+        buffers=buffers.tensors,
+        constants=constants.tensors,
     )
-    return replace(captured, facts=facts, remarks=(*captured.remarks, *drafts))
 
 
 def _refuse_extra(

@@ -6,7 +6,7 @@ import click
 
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
-from ascendfx.runtime.compile_model import Limits, compile_model
+from ascendfx.runtime.compile_model import Limits, compile_model, trace_folder_of
 from ascendfx.runtime.package.save_package import check_place, save_package
 
 
@@ -42,7 +42,13 @@ def compile_command(
     limits = Limits(max_batch, max_context, prefill_chunk, cache_blocks)
     with terminal_progress() as progress:
         compiled = compile_model(
-            model, target, dtype=dtype, limits=limits, dump_dir=dump_dir, progress=progress
+            model,
+            target,
+            dtype=dtype,
+            limits=limits,
+            dump_dir=dump_dir,
+            trace_folder=trace_folder_of(None),
+            progress=progress,
         )
         save_package(compiled, output, progress=progress)
     kernels = {kernel.name for plan in compiled.plans.values() for kernel in plan.kernels}

@@ -10,7 +10,7 @@ import click
 from ascendfx.find_bundled_model import bundled_model
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
-from ascendfx.runtime.compile_model import compile_model
+from ascendfx.runtime.compile_model import compile_model, trace_folder_of
 from ascendfx.runtime.start_engine import start_engine
 
 
@@ -30,7 +30,12 @@ def demo(target: str, executor: str, dump_dir: Path | None, kernel_cache: Path |
     start = time.perf_counter()
     with terminal_progress() as progress:
         compiled = compile_model(
-            bundled_model(), target, dtype="float32", dump_dir=dump_dir, progress=progress
+            bundled_model(),
+            target,
+            dtype="float32",
+            dump_dir=dump_dir,
+            trace_folder=trace_folder_of(kernel_cache),
+            progress=progress,
         )
         engine = start_engine(compiled, executor, kernel_cache=kernel_cache, progress=progress)
         ready = time.perf_counter()

@@ -1,0 +1,185 @@
+"""What tracing a model directory yields, and a file that keeps it for the next time.
+
+Tracing needs torch and transformers and takes most of the time of a compilation, and its result
+depends on nothing but ``config.json``, the element format and the versions of the code. The file
+is safetensors: the computed buffers as tensors, everything else as JSON in the metadata.
+"""
+
+import hashlib
+import json
+import os
+import platform
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+import ascendfx.ir
+from ascendfx.ir.capture.captured_model import ModelFacts
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.graph import Graph
+from ascendfx.ir.location import UNKNOWN, Location
+from ascendfx.ir.program import Program
+from ascendfx.ir.tensor_type import DType, TensorType
+from ascendfx.ir.text.literal import read_types
+from ascendfx.ir.text.parser import parse_program
+from ascendfx.ir.text.printer import print_program
+
+_STORED = frozenset(
+    np.dtype(each) for each in (np.float32, np.float64, np.int64, np.int32, np.bool_)
+)
+_FIELD = "traced"
+
+
+@dataclass(frozen=True)
+class TracedDirectory:
+    """A directory's model without its weights.
+
+    Attributes:
+        program: The captured program.
+        facts: What else is known of the model; directory, configuration and end ids are set anew
+            each time, they are read from the directory.
+        remarks: Of the capture.
+        wanted: Type of each tensor to load, by key.
+        aliases: Other names of shared tensors.
+        buffers: Buffers that the module's constructor computed.
+        constants: Tensors that the trace found in the code.
+    """
+
+    program: Program
+    facts: ModelFacts
+    remarks: tuple[str, ...]
+    wanted: Mapping[str, TensorType]
+    aliases: frozenset[str]
+    buffers: Mapping[str, NDArray[Any]]
+    constants: Mapping[str, NDArray[Any]]
+
+
+def trace_file(folder: Path, directory: Path, dtype: DType | None) -> Path | None:
+    """Return the file for a directory, or None if code of its own decides what the model is."""
+    config = (directory / "config.json").read_bytes()
+    if b"auto_map" in config:
+        return None
+    digest = hashlib.sha256(_code_digest())
+    for text in (platform.python_version(), *map(_version, ("torch", "transformers", "numpy"))):
+        digest.update(text.encode() + b"\0")
+    digest.update((dtype.value if dtype else "own").encode() + b"\0" + config)
+    return folder / f"{digest.hexdigest()[:32]}.safetensors"
+
+
+def read_trace(file: Path) -> TracedDirectory | None:
+    """Return what a file keeps, or None if it is missing or damaged: then trace again."""
+    try:
+        with safe_open(file, framework="numpy") as opened:
+            plain = json.loads(opened.metadata()[_FIELD])
+            arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+        program = _located(parse_program(plain["program"]), plain["places"], plain["locations"])
+        return TracedDirectory(
+            program=program,
+            facts=_facts(plain["facts"]),
+            remarks=tuple(plain["remarks"]),
+            wanted={name: read_types(text, UNKNOWN)[0] for name, text in plain["wanted"].items()},
+            aliases=frozenset(plain["aliases"]),
+            buffers=_with_prefix(arrays, "buffer:"),
+            constants=_with_prefix(arrays, "constant:"),
+        )
+    except (OSError, SafetensorError, GraphError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write_trace(file: Path, traced: TracedDirectory) -> None:
+    """Keep ``traced``; what cannot be kept is traced again the next time."""
+    arrays = {f"buffer:{name}": array for name, array in traced.buffers.items()}
+    arrays |= {f"constant:{name}": array for name, array in traced.constants.items()}
+    if traced.program.recipes or not all(each.dtype in _STORED for each in arrays.values()):
+        return
+    places, locations = _places(traced.program)
+    facts = traced.facts
+    plain = {
+        "program": print_program(traced.program),
+        "places": places,
+        "locations": locations,
+        "facts": {
+            "name": facts.name,
+            "dtype": facts.dtype.value,
+            "vocabulary": facts.vocabulary,
+            "max_positions": facts.max_positions,
+            "end_ids": list(facts.end_ids),
+        },
+        "remarks": list(traced.remarks),
+        "wanted": {name: str(kind) for name, kind in traced.wanted.items()},
+        "aliases": sorted(traced.aliases),
+    }
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
+    with suppress(OSError, SafetensorError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+        save_file(contiguous, temporary, metadata={_FIELD: json.dumps(plain)})
+        temporary.replace(file)
+    with suppress(OSError):
+        temporary.unlink()
+
+
+def _facts(plain: Mapping[str, Any]) -> ModelFacts:
+    return ModelFacts(
+        name=plain["name"],
+        dtype=DType(plain["dtype"]),
+        vocabulary=plain["vocabulary"],
+        max_positions=plain["max_positions"],
+        end_ids=tuple(plain["end_ids"]),
+    )
+
+
+def _places(program: Program) -> tuple[list[list[Any]], list[list[int]]]:
+    """Return the distinct locations, and for each graph the number of each node's."""
+    numbers: dict[Location, int] = {}
+    table = [
+        [numbers.setdefault(node.location, len(numbers)) for node in graph.nodes]
+        for graph in program.graphs
+    ]
+    return [[place.file, place.line, place.module] for place in numbers], table
+
+
+def _located(program: Program, places: list[list[Any]], locations: list[list[int]]) -> Program:
+    known = [Location(file, line, module) for file, line, module in places]
+    graphs = tuple(
+        Graph(
+            graph.name,
+            tuple(
+                replace(node, location=known[number])
+                for node, number in zip(graph.nodes, numbers, strict=True)
+            ),
+            graph.outputs,
+        )
+        for graph, numbers in zip(program.graphs, locations, strict=True)
+    )
+    return Program(graphs)
+
+
+def _with_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    return {
+        name.removeprefix(prefix): each for name, each in arrays.items() if name.startswith(prefix)
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _code_digest() -> bytes:
+    """Return a hash of the sources that decide what a capture yields."""
+    digest = hashlib.sha256()
+    for folder in (Path(ascendfx.ir.__file__).parent, Path(__file__).parent):
+        for path in sorted(folder.rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.digest()
