@@ -2,18 +2,19 @@
 
 from typing import Any
 
+import torch
 from hypothesis import strategies as st
 from transformers import DeepseekV2Config, DeepseekV3Config, PretrainedConfig
 
-GRANULE = 8
-"""Elements of 32 bytes in float32: vectors of a head and cache entries are multiples of it; what
-else is refused with that reason (``tests/bad_input/test_unserved_shapes.py``)."""
+GRANULE = {torch.float32: 8, torch.bfloat16: 16}
+"""Elements of 32 bytes: vectors of a head and cache entries are multiples of it; what else is
+refused with that reason (``tests/bad_input/test_unserved_shapes.py``)."""
 
 LAYERS = 2
 
 
-def _multiples(low: int, high: int) -> st.SearchStrategy[int]:
-    return st.integers(low, high).map(lambda count: count * GRANULE)
+def _multiples(granule: int, high: int) -> st.SearchStrategy[int]:
+    return st.integers(1, high).map(lambda count: count * granule)
 
 
 @st.composite
@@ -35,29 +36,36 @@ def _rope_parameters(draw: st.DrawFn) -> dict[str, Any]:
 
 
 @st.composite
-def _experts(draw: st.DrawFn) -> dict[str, Any]:
+def _experts(draw: st.DrawFn, dtype: torch.dtype) -> dict[str, Any]:
+    float32 = dtype is torch.float32
     groups = draw(st.sampled_from([1, 2, 4]))
-    per_group = draw(st.integers(2, 5))
+    per_group = draw(st.integers(2, 5 if float32 else 4))  # at most 16 can be chosen
     chosen_groups = draw(st.integers(1, groups))
+    chosen = draw(st.integers(2, min(4, chosen_groups * per_group)))
+    if not float32:  # roundings would change a choice here and there: all are chosen
+        chosen_groups, chosen = groups, groups * per_group
     return {
         "n_routed_experts": groups * per_group,
         "n_group": groups,
         "topk_group": chosen_groups,
-        "num_experts_per_tok": draw(st.integers(2, min(4, chosen_groups * per_group))),
+        "num_experts_per_tok": chosen,
         "n_shared_experts": draw(st.integers(1, 2)),
         "routed_scaling_factor": draw(st.sampled_from([1.0, 2.5, 16.0])),
-        "moe_intermediate_size": draw(st.integers(5, 48)),
+        "moe_intermediate_size": draw(st.integers(5, 48) if float32 else _multiples(8, 6)),
         "first_k_dense_replace": draw(st.integers(0, LAYERS)),
     }
 
 
 @st.composite
-def _common(draw: st.DrawFn) -> dict[str, Any]:
+def _common(draw: st.DrawFn, dtype: torch.dtype) -> dict[str, Any]:
+    granule = GRANULE[dtype]
     heads = draw(st.integers(1, 6))
     # V2 wants a multiple of the heads. A latent as wide as the hidden state saves no cache: the cut
     # then stores the hidden state, and decode has no kernel for what follows.
     hidden = heads * draw(st.integers(-(-20 // heads), 24))
-    ranks = _multiples(1, min(6, (hidden - 1) // GRANULE))
+    if dtype is torch.bfloat16:  # torch multiplies groups of rows of whole 16 bytes only
+        hidden = -(-hidden // (8 * heads)) * 8 * heads
+    ranks = _multiples(granule, min(6, (hidden - 1) // granule))
     return {
         "num_hidden_layers": LAYERS,
         "num_attention_heads": heads,
@@ -67,29 +75,29 @@ def _common(draw: st.DrawFn) -> dict[str, Any]:
         "vocab_size": draw(st.integers(40, 150)),
         "kv_lora_rank": draw(ranks),
         "q_lora_rank": draw(st.none() | st.integers(5, 40)),
-        "qk_nope_head_dim": draw(_multiples(1, 4)),
-        "qk_rope_head_dim": draw(_multiples(1, 3)),
-        "v_head_dim": draw(_multiples(1, 4)),
+        "qk_nope_head_dim": draw(_multiples(granule, 4)),
+        "qk_rope_head_dim": draw(_multiples(granule, 3)),
+        "v_head_dim": draw(_multiples(granule, 4)),
         "rms_norm_eps": draw(st.sampled_from([1e-6, 1e-5])),
         "tie_word_embeddings": draw(st.booleans()),
         "rope_parameters": draw(_rope_parameters()),
         "max_position_embeddings": 512,
-        **draw(_experts()),
+        **draw(_experts(dtype)),
     }
 
 
 @st.composite
-def v2_configs(draw: st.DrawFn) -> PretrainedConfig:
+def v2_configs(draw: st.DrawFn, dtype: torch.dtype = torch.float32) -> PretrainedConfig:
     """Draw a configuration of DeepSeek V2: softmax router, greedy or limited to groups."""
     method = draw(st.sampled_from(["greedy", "group_limited_greedy"]))
-    return DeepseekV2Config(**draw(_common()), topk_method=method)
+    return DeepseekV2Config(**draw(_common(dtype)), topk_method=method)
 
 
 @st.composite
-def v3_configs(draw: st.DrawFn) -> PretrainedConfig:
+def v3_configs(draw: st.DrawFn, dtype: torch.dtype = torch.float32) -> PretrainedConfig:
     """Draw a configuration of DeepSeek V3: sigmoid router with a bias that only selects."""
     return DeepseekV3Config(
-        **draw(_common()),
+        **draw(_common(dtype)),
         norm_topk_prob=draw(st.booleans()),
         rope_interleave=draw(st.booleans()),
     )

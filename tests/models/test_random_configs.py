@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, Phase, given, note, reject, settings
 from hypothesis import strategies as st
 from transformers import PretrainedConfig
@@ -28,6 +29,9 @@ from tests.models.random_steps import LIMITS, Logits, rounding, serve, texts
 # A failing example is reported as it is: every smaller one would need its own kernels.
 PHASES = (Phase.explicit, Phase.generate)
 DRAWN = {"phases": PHASES, "suppress_health_check": list(HealthCheck)}
+
+LIMIT = 1.25
+"""Largest ratio of our error in bfloat16 to that of transformers."""
 
 every_family = pytest.mark.parametrize("configs", [v2_configs(), v3_configs()], ids=["v2", "v3"])
 
@@ -53,6 +57,24 @@ def check(config: PretrainedConfig, kernel_cache: Path | None = None) -> None:
         error = np.abs(np.stack(seen.logits) - truth[seen.positions]).max()
         note(f"error {error:.2e}, bound {limit:.2e}")
         assert error <= limit
+
+
+def check_bfloat16(config: PretrainedConfig, kernel_cache: Path | None = None) -> None:
+    """Compare with transformers: worst cases in bfloat16 are as large as the logits."""
+    note(f"{type(config).__name__} {config.to_diff_dict()}")
+    model = random_model(config, seed=0, dtype=torch.bfloat16)
+    captured = capture_model(model)
+    given_texts = texts(captured.facts.vocabulary)
+    engine = start_engine(compile_captured(captured), kernel_cache=kernel_cache)
+    kernels, eager = [], []
+    for text, seen in zip(given_texts, serve(engine.executor, given_texts), strict=True):
+        truth = true_logits(captured, [text])[0]
+        kernels.append(np.stack(seen.logits) - truth[seen.positions])
+        with torch.inference_mode():
+            eager.append(model(torch.tensor([text])).logits[0].double().numpy() - truth)
+    ours, theirs = (float(np.sqrt((np.concatenate(e) ** 2).mean())) for e in (kernels, eager))
+    note(f"error {ours:.2e}, of transformers {theirs:.2e}, ratio {ours / theirs:.2f}")
+    assert ours <= LIMIT * theirs
 
 
 def bound(
@@ -84,6 +106,14 @@ def test_prefill_and_decode_equal_the_full_forward(
     check(data.draw(configs))
 
 
+@given(config=v2_configs(torch.bfloat16) | v3_configs(torch.bfloat16))
+@settings(max_examples=1, **DRAWN)
+def test_in_bfloat16_kernels_err_at_most_a_quarter_more_than_transformers(
+    config: PretrainedConfig,
+) -> None:
+    check_bfloat16(config)
+
+
 @pytest.fixture(scope="session")
 def passing_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a kernel cache for kernels that no later run will ask for again."""
@@ -98,3 +128,12 @@ def test_prefill_and_decode_equal_the_full_forward_for_many_configs(
     configs: st.SearchStrategy[PretrainedConfig], data: st.DataObject, passing_cache: Path
 ) -> None:
     check(data.draw(configs), passing_cache)
+
+
+@pytest.mark.nightly
+@given(config=v2_configs(torch.bfloat16) | v3_configs(torch.bfloat16))
+@settings(max_examples=10, derandomize=False, **DRAWN)
+def test_in_bfloat16_kernels_err_at_most_a_quarter_more_for_many_configs(
+    config: PretrainedConfig, passing_cache: Path
+) -> None:
+    check_bfloat16(config, passing_cache)
