@@ -71,7 +71,5 @@ def test_calls_nested_without_end_are_refused() -> None:
         lines += [f"graph @g{i} {{", '%0 = input "x" : f32[2]']
         lines += [f'%1 = call %0 {{callee="g{i + 1}", keys=[]}} : f32[2]', "return %1", "}"]
     lines += [f"graph @g{depth} {{", '%0 = input "x" : f32[2]', "return %0", "}"]
-    with pytest.raises(
-        GraphError, match="calls are nested more than 100 deep"
-    ):
+    with pytest.raises(GraphError, match="calls are nested more than 100 deep"):
         verify_program(parse_program("\n".join(lines)))
