@@ -202,6 +202,7 @@ def test_a_package_that_capturing_needs_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(capture_model, "find_spec", lambda each: None if each == name else object())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # no trace of an earlier run
     ended = command("compile", original, "-o", tmp_path / "pkg")
     assert ended.code == 1
     assert ended.error == (
