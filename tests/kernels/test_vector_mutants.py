@@ -148,7 +148,9 @@ def _check_mutants(case: Case) -> None:
     def check(built: BuiltKernel) -> None:
         for rows, expected in zip(case.rows, right, strict=True):
             for name, found in run(built, case.inputs, rows).items():
-                assert found.tobytes() == expected[name].tobytes()
+                # Not two long bytes in an assert: pytest would spend minutes on their difference.
+                same = found.tobytes() == expected[name].tobytes()
+                assert same, f"{name} differs"
 
     mutants = tuple(m for m in text_mutants(case.kernel.source) if _compiles(m))
     alive = survivors(case.kernel, mutants, check, FEW_CORES)
