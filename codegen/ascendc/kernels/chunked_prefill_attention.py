@@ -41,10 +41,7 @@ from ascendfx.codegen.ascendc.kernels.attention_vector_text import (
     write_vector_core,
 )
 from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
-from ascendfx.codegen.ascendc.kernels.vector_kernel import (
-    SIZES_ARGUMENT,
-    check_positive,
-)
+from ascendfx.codegen.ascendc.kernels.vector_kernel import SIZES_ARGUMENT, check_positive
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.tensor_type import DType
 
