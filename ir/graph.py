@@ -1,8 +1,8 @@
 """The graph: operations at places, checked as they are added, never changed afterwards."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -100,6 +100,27 @@ class Graph:
         """Types of the outputs."""
         return tuple(map(self.type_of, self.outputs))
 
+    def needed(self, values: Iterable[Value]) -> frozenset[int]:
+        """Return the positions of the nodes that make ``values``, and of all that these read."""
+        return _needed(self.nodes, values)
+
+    def part(self, outputs: Sequence[Value], *, keep: Iterable[Value] = ()) -> "Graph":
+        """Return the graph that computes ``outputs`` and nothing else, in the same order.
+
+        Args:
+            outputs: Values of this graph.
+            keep: Values whose nodes stay, needed or not.
+        """
+        kept = sorted(self.needed((*outputs, *keep)))
+        place = {old: new for new, old in enumerate(kept)}
+
+        def moved(values: Iterable[Value]) -> tuple[Value, ...]:
+            return tuple(Value(place[value.node], value.result) for value in values)
+
+        nodes = (self.nodes[old] for old in kept)
+        copies = tuple(replace(node, operands=moved(node.operands)) for node in nodes)
+        return Graph(self.name, copies, moved(outputs))
+
 
 class GraphBuilder:
     """Collects nodes; every node is type-checked as it is added."""
@@ -130,6 +151,10 @@ class GraphBuilder:
     def operands_of(self, value: Value) -> tuple[Value, ...]:
         """Return what the node of ``value`` reads."""
         return self._nodes[value.node].operands
+
+    def needed(self, values: Iterable[Value]) -> frozenset[int]:
+        """Return the positions of the nodes that make ``values``, and of all that these read."""
+        return _needed(self._nodes, values)
 
     def results_of(self, node: int) -> tuple[TensorType, ...]:
         """Return the result types of the node at a position."""
@@ -179,6 +204,17 @@ class GraphBuilder:
     def _excerpt(self, op: Op, operands: tuple[Value, ...]) -> str:
         shown = ", ".join(f"{print_value(v)}: {self.type_of(v)}" for v in operands)
         return f"%{len(self._nodes)} = {op.mnemonic} {shown}"
+
+
+def _needed(nodes: Sequence[Node], values: Iterable[Value]) -> frozenset[int]:
+    found: set[int] = set()
+    pending = [value.node for value in values]
+    while pending:
+        position = pending.pop()
+        if position not in found:
+            found.add(position)
+            pending += [operand.node for operand in nodes[position].operands]
+    return frozenset(found)
 
 
 def print_value(value: Value) -> str:

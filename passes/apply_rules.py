@@ -113,17 +113,8 @@ def _comes_after_its_operands(site: Site) -> bool:
 
 
 def _depends_on_itself(site: Site) -> bool:
-    outputs = {value.node for value in site.outputs}
-    pending = [value.node for value in site.bound.values()]
-    seen: set[int] = set()
-    while pending:
-        position = pending.pop()
-        if position in outputs:
-            return True
-        if position not in seen:
-            seen.add(position)
-            pending += [value.node for value in site.graph.nodes[position].operands]
-    return False
+    needed = site.graph.needed(site.bound.values())
+    return any(value.node in needed for value in site.outputs)
 
 
 def _replace(graph: Graph, sites: Sequence[_Site]) -> Graph:

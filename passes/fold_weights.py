@@ -8,7 +8,7 @@ from ascendfx.ir.ops import Constant, Input, Iota, Param
 from ascendfx.ir.program import Program
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
-from ascendfx.passes.rebuild import copy_nodes, rebuild
+from ascendfx.passes.rebuild import rebuild
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def _fold(graph: Graph, recipes: dict[tuple[str, str], Graph]) -> Graph:
         value: recipe
         for value in sorted(frontier)
         if not isinstance(graph.op_of(value), Param | Constant)
-        and (recipe := _recipe(graph, value)).params
+        and (recipe := graph.part((value,))).params
     }
     if not folded:
         return graph
@@ -82,19 +82,6 @@ def _weight_only(graph: Graph) -> frozenset[int]:
         ):
             found.add(position)
     return frozenset(found)
-
-
-def _recipe(graph: Graph, value: Value) -> Graph:
-    wanted: set[int] = set()
-    pending = [value.node]
-    while pending:
-        position = pending.pop()
-        if position not in wanted:
-            wanted.add(position)
-            pending += [v.node for v in graph.nodes[position].operands]
-    builder = GraphBuilder(graph.name)
-    moved = copy_nodes(builder, graph, {}, frozenset(wanted))
-    return builder.build(moved[value])
 
 
 def _name(graph: Graph, recipe: Graph, recipes: dict[tuple[str, str], Graph]) -> str:

@@ -1,6 +1,6 @@
 """Copy a graph node by node while something changes: the loop that most passes share."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
 
@@ -24,22 +24,3 @@ def rebuild(graph: Graph, emit: Emit) -> Graph:
         for i, result in enumerate(results):
             moved[Value(position, i)] = result
     return builder.build(*(moved[v] for v in graph.outputs))
-
-
-def copy_nodes(
-    builder: GraphBuilder, graph: Graph, moved: Mapping[Value, Value], wanted: frozenset[int]
-) -> dict[Value, Value]:
-    """Append the nodes at the ``wanted`` positions of ``graph``; return old value to new value.
-
-    ``moved`` gives the values that are already there; every operand must be among them or be made
-    by a wanted node.
-    """
-    known = dict(moved)
-    for position in sorted(wanted):
-        node = graph.nodes[position]
-        if Value(position) in known:
-            continue
-        with builder.at(node.location):
-            results = builder.add_multi(node.op, *(known[v] for v in node.operands))
-        known.update((Value(position, i), result) for i, result in enumerate(results))
-    return known

@@ -15,7 +15,7 @@ from ascendfx.ir.ops import Attention, Call, Constant, Input, Iota, Param, Slice
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import Fidelity, GraphPass, GraphResult
-from ascendfx.passes.rebuild import copy_nodes, rebuild
+from ascendfx.passes.rebuild import rebuild
 
 _LOWEST = {
     DType.F16: -65504.0,
@@ -75,8 +75,8 @@ def why_not_causal(graph: Graph, node: Node) -> str:
     tokens = query.shape[1]
     if tokens != key.shape[1]:
         return f"{tokens} tokens attend to {key.shape[1]}"
-    alone = _subgraph(graph, mask)
-    if alone is None:
+    alone = graph.part((mask,))
+    if any(isinstance(each.op, Input | Param | Call) for each in alone.nodes):
         return "the mask depends on a tensor"
     if isinstance(tokens, int):
         return _first_failure(alone, {tokens}, "")
@@ -101,23 +101,6 @@ def _first_failure(mask: Graph, counts: set[int], tokens: str) -> str:
             if reason := _difference(mask, {**sizes, tokens: count}, count):
                 return f"with {count} tokens {reason}"
     return ""
-
-
-def _subgraph(graph: Graph, value: Value) -> Graph | None:
-    """Return the graph that computes ``value`` from sizes alone, if there is one."""
-    needed: set[int] = set()
-    pending = [value.node]
-    while pending:
-        position = pending.pop()
-        node = graph.nodes[position]
-        if isinstance(node.op, Input | Param | Call):
-            return None
-        if position not in needed:
-            needed.add(position)
-            pending += [operand.node for operand in node.operands]
-    builder = GraphBuilder(graph.name)
-    moved = copy_nodes(builder, graph, {}, frozenset(needed))
-    return builder.build(moved[value])
 
 
 def _numbers(graph: Graph) -> set[int]:

@@ -7,7 +7,7 @@ every node carries; nothing is recognised by name.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ascendfx.ir.capture.simplify_positions import drop_unread, value_free
+from ascendfx.ir.capture.simplify_positions import value_free
 from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
 from ascendfx.ir.ops.call import Call
 from ascendfx.ir.ops.input import Input
@@ -57,7 +57,7 @@ def outline_layers(graph: Graph, lists: Sequence[str]) -> Outlined:
         remarks.append(f"layer `{blocked}` stays in the entry: its results are used inside of it")
     names, bodies = _merged(functions)
     main = _renamed_calls(main, names)
-    kept = drop_unread(main)
+    kept = main.part(main.outputs, keep=main.inputs)
     positions = _positions(main, kept, calls)
     return Outlined(Program((kept, *bodies)), positions, tuple(remarks))
 

@@ -24,7 +24,8 @@ def simplify_positions(graph: Graph) -> Graph:
     * ``x and true`` and ``x * 1`` become ``x``.
     * An elementwise operation reads values that depend on no tensor before they are expanded.
     """
-    return drop_unread(_Rewriter(graph).run())
+    rewritten = _Rewriter(graph).run()
+    return rewritten.part(rewritten.outputs, keep=rewritten.inputs)
 
 
 def value_free(graph: Graph) -> list[bool]:
@@ -35,24 +36,6 @@ def value_free(graph: Graph) -> list[bool]:
             not isinstance(node.op, Input | Param) and all(free[v.node] for v in node.operands)
         )
     return free
-
-
-def drop_unread(graph: Graph) -> Graph:
-    """Return the graph without nodes that the outputs do not need; inputs stay."""
-    live = {value.node for value in graph.outputs}
-    for position in reversed(range(len(graph.nodes))):
-        node = graph.nodes[position]
-        if isinstance(node.op, Input) or position in live:
-            live.add(position)
-            live.update(v.node for v in node.operands)
-    builder = GraphBuilder(graph.name)
-    moved: dict[Value, Value] = {}
-    for position in sorted(live):
-        node = graph.nodes[position]
-        with builder.at(node.location):
-            results = builder.add_multi(node.op, *(moved[v] for v in node.operands))
-        moved.update((Value(position, i), result) for i, result in enumerate(results))
-    return builder.build(*(moved[v] for v in graph.outputs))
 
 
 class _Rewriter:

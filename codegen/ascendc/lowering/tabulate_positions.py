@@ -89,7 +89,7 @@ class TabulatePositions(GraphPass):
     ) -> Value:
         """Append the value for every position, and the choice of rows."""
         moved: dict[int, Value] = {}
-        for each in sorted(_needed(graph, position)):
+        for each in sorted(graph.needed((Value(position),))):
             node = graph.nodes[each]
             op = node.op.substitute({"rows": self.positions})
             if _is_positions(node.op):
@@ -153,14 +153,3 @@ def _frontier(graph: Graph, known: frozenset[int]) -> frozenset[Value]:
 
 def _before_rows(kind: TensorType) -> tuple[Dim, ...]:
     return kind.shape[: kind.shape.index(_ROWS)]
-
-
-def _needed(graph: Graph, position: int) -> frozenset[int]:
-    needed: set[int] = set()
-    pending = [position]
-    while pending:
-        each = pending.pop()
-        if each not in needed:
-            needed.add(each)
-            pending += [v.node for v in graph.nodes[each].operands]
-    return frozenset(needed)

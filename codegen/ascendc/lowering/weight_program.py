@@ -32,7 +32,7 @@ def _copy(
 ) -> Value:
     """Append ``value`` of a graph, or of a recipe that belongs to the graph of that name."""
     name, graph = source
-    for position in sorted(_needed(graph, value)):
+    for position in sorted(graph.needed((value,))):
         node = graph.nodes[position]
         recipe = program.recipes.get((name, node.op.name)) if isinstance(node.op, Param) else None
         if recipe is not None:
@@ -44,17 +44,6 @@ def _copy(
         else:
             moved[Value(position)] = builder.add(node.op, *operands)
     return moved[value]
-
-
-def _needed(graph: Graph, value: Value) -> set[int]:
-    needed: set[int] = set()
-    pending = [value.node]
-    while pending:
-        position = pending.pop()
-        if position not in needed:
-            needed.add(position)
-            pending += [v.node for v in graph.nodes[position].operands]
-    return needed
 
 
 def weight_spec(

@@ -135,15 +135,8 @@ def _weights(t: Translation, scores: Value, mask: Value | None) -> Value:
 
 
 def _depends_on_tensors(t: Translation, value: Value) -> bool:
-    pending, seen = [value], {value}
-    while pending:
-        current = pending.pop()
-        if isinstance(t.builder.op_of(current), Input | Param):
-            return True
-        fresh = [v for v in t.builder.operands_of(current) if v not in seen]
-        seen.update(fresh)
-        pending += fresh
-    return False
+    needed = t.builder.needed((value,))
+    return any(isinstance(t.builder.op_of(Value(each)), Input | Param) for each in needed)
 
 
 def _repeat_heads(t: Translation, a: Value, query: Value) -> Value:
