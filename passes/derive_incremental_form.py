@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
+from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
 from ascendfx.ir.op import Op
@@ -67,7 +68,7 @@ class DeriveIncrementalForm(ProgramPass):
     name: ClassVar[str] = "derive-incremental-form"
     fidelity: ClassVar[Fidelity] = Fidelity.REAL
 
-    block_tokens: int = 128
+    block_tokens: int = BLOCK_TOKENS
 
     def run(self, program: Program) -> PassResult:
         """Transform the captured and raised program.

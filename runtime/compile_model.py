@@ -10,6 +10,7 @@ from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
 from ascendfx.codegen.ascendc.lowering.lower_program import lower_program
 from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.codegen.ascendc.weight_spec import WeightSpec
+from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from torch import nn
 
 _DTYPES = {"float32": DType.F32, "bfloat16": DType.BF16}
-_BLOCK_TOKENS = 128
 _PASSES: Mapping[str, tuple[ProgramPass, ...]] = {"decode": DECODE, "prefill": PREFILL}
 
 
@@ -57,7 +57,7 @@ class Limits:
     @property
     def table_blocks(self) -> int:
         """Blocks of one request."""
-        return -(-self.max_context // _BLOCK_TOKENS)
+        return -(-self.max_context // BLOCK_TOKENS)
 
     @property
     def blocks(self) -> int:
@@ -144,7 +144,7 @@ def compile_model(
     return CompiledModel(
         target=chip,
         config=ServingConfig(
-            captured.facts.vocabulary, frozenset(captured.facts.end_ids), _BLOCK_TOKENS
+            captured.facts.vocabulary, frozenset(captured.facts.end_ids), BLOCK_TOKENS
         ),
         programs=programs,
         plans=lowered,

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from ascendfx.ir.cache_block import BLOCK_TOKENS
+
 
 @dataclass(frozen=True, slots=True)
 class ServingConfig:
@@ -15,4 +17,4 @@ class ServingConfig:
 
     vocabulary: int
     end_tokens: frozenset[int]
-    block_tokens: int = 128
+    block_tokens: int = BLOCK_TOKENS

@@ -2,9 +2,10 @@
 
 import numpy as np
 
+from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.ops import Call, Param
 
-BLOCK = 128
+BLOCK = BLOCK_TOKENS
 
 
 def checkpoint(program, seed=0):

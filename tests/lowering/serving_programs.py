@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.graph import GraphBuilder
 from ascendfx.ir.ops import (
     Add,
@@ -135,8 +136,8 @@ def _layer(s, name, *, moe):
     cos, sin = b.input("cos", ROWS, 1, s.rope // 2), b.input("sin", ROWS, 1, s.rope // 2)
     slots, positions, row_request, table = _inputs(b)
     caches = [
-        b.input("latent_cache", BLOCKS, 128, s.kv_rank),
-        b.input("rope_cache", BLOCKS, 128, s.rope),
+        b.input("latent_cache", BLOCKS, BLOCK_TOKENS, s.kv_rank),
+        b.input("rope_cache", BLOCKS, BLOCK_TOKENS, s.rope),
     ]
     normed = b.norm(hidden, "input_layernorm.weight", s.hidden)
     q = b.linear(normed, "self_attn.q_a_proj.weight", s.q_rank, s.hidden)
@@ -275,7 +276,10 @@ def _entry(s, name, dense, moe):
     logit_rows = b.input("logit_rows", REQUESTS, **ids)
     layers = [dense] * s.dense_layers + [moe] * s.moe_layers
     caches = [
-        [b.input(f"cache.{i}.{j}", BLOCKS, 128, d) for j, d in enumerate((s.kv_rank, s.rope))]
+        [
+            b.input(f"cache.{i}.{j}", BLOCKS, BLOCK_TOKENS, d)
+            for j, d in enumerate((s.kv_rank, s.rope))
+        ]
         for i in range(len(layers))
     ]
     embedding = b.param("model.embed_tokens.weight", s.vocabulary, s.hidden)

@@ -6,11 +6,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.runtime.engine.request import ActiveRequest
 from ascendfx.runtime.engine.step_builder import build_step
 from ascendfx.runtime.executor.step import Executor
-
-BLOCK_TOKENS = 128
 
 
 def _requests(texts: Sequence[Sequence[int]], blocks: int) -> list[ActiveRequest]:

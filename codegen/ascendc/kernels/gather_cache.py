@@ -1,4 +1,4 @@
-"""``y[j, :] = cache[block_table[0, j / 128], j % 128, :]``: one request's paged rows, in order."""
+"""``y[j] = cache[block_table[0, j / block], j % block]``: one request's paged rows, in order."""
 
 from dataclasses import dataclass
 
@@ -29,6 +29,7 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     write_split,
 )
 from ascendfx.codegen.ascendc.target import Target
+from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 
@@ -72,7 +73,7 @@ def plan_gather_cache(
     max_blocks: int,
     dtype: DType,
     target: Target,
-    block_tokens: int = 128,
+    block_tokens: int = BLOCK_TOKENS,
 ) -> GatherCachePlan:
     """Choose rows per step: as many as a step holds, in whole parts of a block.
 

@@ -45,6 +45,7 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     check_positive,
 )
 from ascendfx.codegen.ascendc.target import Target
+from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 
@@ -81,7 +82,7 @@ class LatentDecodeShape:
     max_blocks: int
     scale: float
     dtype: DType
-    block_tokens: int = 128
+    block_tokens: int = BLOCK_TOKENS
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class WriteCachePlan:
     Attributes:
         rows: Number of rows of ``x``, read from the device.
         columns: Row length in elements.
-        cache_rows: Rows of the cache: blocks times 128.
+        cache_rows: Rows of the cache: blocks times tokens of a block.
         dtype: Element format of ``x`` and the cache.
         view: Where the rows of ``x`` stand.
         pitch: Elements of one row in local memory.

@@ -28,6 +28,7 @@ from ascendfx.codegen.ascendc.lowering.tabulate_positions import TabulatePositio
 from ascendfx.codegen.ascendc.lowering.view import CapacityOf, capacities, storage_dtype
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.codegen.ascendc.weight_spec import WeightSpec
+from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.ops import RouteTopk
@@ -35,9 +36,6 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.fold_weights import FoldWeights
-
-BLOCK_TOKENS = 128
-"""Tokens of a cache block; the serving form fixes it."""
 
 NEXT_TOKENS, LOGITS = "next_tokens", "logits"
 _CACHE_PREFIX = "cache."
