@@ -1,5 +1,10 @@
 """Named pipelines from a captured program to the programs that are lowered."""
 
+from collections.abc import Mapping
+from typing import Protocol
+
+from ascendfx.codegen.ascendc.target import Target
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.absorb_projections import AbsorbProjections
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.drop_unused import DropUnused
@@ -25,3 +30,56 @@ DECODE: tuple[ProgramPass, ...] = (AbsorbProjections(), *_CLEAN_UP)
 
 PREFILL: tuple[ProgramPass, ...] = _CLEAN_UP
 """The step that adds a chunk of one request's prompt: keys and values are expanded."""
+
+_ORDERED: Mapping[str, tuple[ProgramPass, ...]] = {"decode": DECODE, "prefill": PREFILL}
+
+STRATEGIES = ("ordered", "search")
+"""Rules in a fixed order, or the cheapest form that the rules reach."""
+
+
+class StepLimits(Protocol):
+    """What the choice of a form depends on; `ascendfx.runtime.compile_model.Limits` has it."""
+
+    @property
+    def max_batch(self) -> int:
+        """Requests of a decode step."""
+        ...
+
+    @property
+    def max_context(self) -> int:
+        """Tokens of a request."""
+        ...
+
+    @property
+    def prefill_chunk(self) -> int:
+        """Prompt tokens of a prefill step."""
+        ...
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of every cache."""
+        ...
+
+
+def passes_for(
+    plan: str, *, strategy: str = "ordered", target: Target, limits: StepLimits
+) -> tuple[ProgramPass, ...]:
+    """Return the passes from the serving form to the program that is lowered.
+
+    Args:
+        plan: ``decode`` or ``prefill``.
+        strategy: One of `STRATEGIES`.
+        target: The chip whose cost model the search asks.
+        limits: Sizes of the plan.
+
+    Raises:
+        GraphError: No strategy has that name.
+    """
+    if strategy not in STRATEGIES:
+        raise GraphError(
+            code="unknown-strategy",
+            reason=f"no strategy is called `{strategy}`",
+            hint=f"known strategies: {', '.join(STRATEGIES)}",
+        )
+    del target, limits  # the search reads them
+    return _ORDERED[plan]
