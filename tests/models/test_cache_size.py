@@ -61,7 +61,10 @@ def test_the_bundled_model_caches_the_latent_and_the_rotated_key(engine_f32: Eng
     assert compiled
     for name, plan in compiled.plans.items():
         assert entries(compiled.programs[name]) == {layer: [16, 64] for layer in range(5)}
-        stored = [b.elements // (plan.capacities.blocks * BLOCK_TOKENS) for b in plan.of_place(Place.CACHE)]
+        stored = [
+            b.elements // (plan.capacities.blocks * BLOCK_TOKENS)
+            for b in plan.of_place(Place.CACHE)
+        ]
         assert sorted(stored) == [16] * 5 + [64] * 5
     config = json.loads((ascendfx.bundled_model() / "config.json").read_text(encoding="utf-8"))
     assert [config["qk_rope_head_dim"], config["kv_lora_rank"]] == [16, 64]
