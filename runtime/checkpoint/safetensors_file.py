@@ -1,7 +1,8 @@
 """One safetensors file, mapped into memory; tensors are views of the file until they are converted.
 
 Source of the format: safetensors README, section "Format": eight bytes with the length N of the
-header, N bytes of JSON, then the tensors; offsets count from the end of the header.
+header, N bytes of JSON, then the tensors; offsets count from the end of the header. "The byte
+buffer needs to be entirely indexed, and cannot contain holes."
 """
 
 import json
@@ -70,7 +71,8 @@ def read_header(file: Path) -> dict[str, StoredTensor]:
     """Return where each tensor of a file is; only the header is read.
 
     Raises:
-        GraphError: The file is no safetensors file, or shorter than its header says.
+        GraphError: The file is no safetensors file, is longer or shorter than its header says, or
+            two tensors share bytes.
     """
     try:
         with file.open("rb") as handle:
@@ -88,11 +90,27 @@ def read_header(file: Path) -> dict[str, StoredTensor]:
     if not isinstance(header, dict):
         raise _damaged(file, "the header is no JSON object")
     start = 8 + length
-    return {
+    tensors = {
         name: _entry(file, name, fields, start, size)
         for name, fields in header.items()
         if name != "__metadata__"
     }
+    _check_ranges(file, tensors, start, size)
+    return tensors
+
+
+def _check_ranges(file: Path, tensors: Mapping[str, StoredTensor], start: int, size: int) -> None:
+    """Check that the tensors cover the bytes behind the header, each byte once."""
+    end, before = start, "the header"
+    for name, tensor in sorted(tensors.items(), key=lambda item: (item[1].begin, item[1].end)):
+        own = f"tensor `{name}` has bytes {tensor.begin}..{tensor.end}"
+        if tensor.begin < end:
+            raise _damaged(file, f"{own}, {before} goes on to {end}")
+        if tensor.begin > end:
+            raise _damaged(file, f"{own}, {before} ends at {end}: nobody owns the bytes between")
+        end, before = tensor.end, f"tensor `{name}` at {tensor.begin}"
+    if end != size:
+        raise _damaged(file, f"{before} ends at byte {end}, the file has {size} bytes")
 
 
 def _entry(file: Path, name: str, fields: Any, start: int, size: int) -> StoredTensor:
