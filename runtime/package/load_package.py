@@ -9,7 +9,6 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.launch_plan import Buffer, LaunchPlan, Place
-from ascendfx.codegen.ascendc.read_package import read_plans
 from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.checkpoint.safetensors_file import read_header
@@ -17,6 +16,7 @@ from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.text_codec import TextCodec
 from ascendfx.runtime.executor.emulated import EmulatedExecutor
+from ascendfx.runtime.package.read_plans import read_plans
 from ascendfx.runtime.package.save_package import FORMAT, MANIFEST, TOKENIZER, WEIGHTS
 from ascendfx.runtime.progress import Progress, silent
 

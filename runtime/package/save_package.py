@@ -5,12 +5,12 @@ import os
 import shutil
 from pathlib import Path
 
-from ascendfx.codegen.ascendc.emit_package import package_files, write_files
 from ascendfx.codegen.ascendc.weight_spec import evaluate_weight
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import TensorsByKey
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.disk_error import disk_error
+from ascendfx.runtime.package.write_plans import write_plans
 from ascendfx.runtime.package.write_tensors import TensorEntry, write_tensors
 from ascendfx.runtime.progress import Progress, silent
 
@@ -79,7 +79,7 @@ def check_place(directory: Path) -> Path:
 
 
 def _write(compiled: CompiledModel, directory: Path, progress: Progress) -> None:
-    write_files(directory, package_files(tuple(compiled.plans.values()), compiled.target))
+    write_plans(directory, tuple(compiled.plans.values()))
     by_name = {spec.name: spec for spec in compiled.weights}
     write_tensors(
         directory / WEIGHTS,

@@ -1,11 +1,11 @@
-"""Read the plans of a package back, checking every file against the manifest."""
+"""Read the plans of a package back, checking every file against its hash."""
 
 import hashlib
 from pathlib import Path
 
-from ascendfx.codegen.ascendc.emit_package import MANIFEST
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan, read_plan
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.package.write_plans import HASHES
 
 
 def read_plans(directory: Path) -> dict[str, LaunchPlan]:
@@ -25,18 +25,18 @@ def read_plans(directory: Path) -> dict[str, LaunchPlan]:
 
 
 def _checked_files(directory: Path) -> dict[str, str]:
-    manifest = directory / MANIFEST
-    if not manifest.is_file():
+    hashes = directory / HASHES
+    if not hashes.is_file():
         raise GraphError(
             code="not-a-package",
-            reason=f"{directory} has no {MANIFEST}",
+            reason=f"{directory} has no {HASHES}",
             hint="a package is what `ascendfx compile` or `engine.save` wrote",
         )
     files: dict[str, str] = {}
-    for line in manifest.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in hashes.read_text(encoding="utf-8", errors="replace").splitlines():
         digest, gap, path = line.partition("  ")
         if not gap:
-            raise _damaged(directory, MANIFEST, "has a line without a path")
+            raise _damaged(directory, HASHES, "has a line without a path")
         file = directory / path
         if not file.is_file():
             raise _damaged(directory, path, "is missing")
