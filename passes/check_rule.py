@@ -15,7 +15,7 @@ from ascendfx.ir.size import bind_size
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.match import Miss, match_at, patterns_of
 from ascendfx.passes.rounding_bound import rounding_bound
-from ascendfx.passes.rule import Rule, Spelling
+from ascendfx.passes.rule import Proof, Rule, Spelling
 from ascendfx.passes.rule_sides import (
     holes_of,
     letters_of,
@@ -71,7 +71,7 @@ def problems_of_rule(
             continue
         checks = (
             _numbers(rule, spelling, trials, seed),
-            _symbols(rule, spelling) if rule.symbolic else "",
+            _symbols(rule, spelling) if rule.proof is not Proof.CASES else "",
             _fires(rule, spelling),
         )
         yield from (where + problem for problem in checks if problem)
@@ -139,7 +139,7 @@ def symbolic_difference(rule: Rule, spelling: Spelling) -> list[Any]:
     operands: dict[str, Array] = {
         name: cast("Any", sympy).symarray(name, kind.shape, positive=True).astype(object)
         if kind.dtype.is_float
-        else np.arange(bind_size(kind.shape[0], {})) % holes[rule.below[name]]
+        else _counted([bind_size(d, {}) for d in kind.shape]) % holes[rule.below[name]]
         for name, kind in operand_types(rule, holes).items()
     }
     sides = (interpret(side_of(rule, each, holes), operands) for each in (spelling.lhs, rule.rhs))
@@ -149,6 +149,10 @@ def symbolic_difference(rule: Rule, spelling: Spelling) -> list[Any]:
         for element in np.ravel(lhs - rhs)
         if not _is_zero(element)
     ]
+
+
+def _counted(shape: list[int]) -> Array:
+    return np.arange(int(np.prod(shape))).reshape(shape)
 
 
 def _small_sizes(rule: Rule, spelling: Spelling) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """A local rewrite: two sides of one identity, written once and used four ways."""
 
+import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -12,6 +13,22 @@ from ascendfx.passes.graph_pass import Fidelity
 
 REST = "*"
 """In the axes of an operand: any number of leading axes."""
+
+
+class Proof(enum.Enum):
+    """How the identity of a rule is shown for all values; `check_rule` refuses a wrong kind.
+
+    In every kind float operands are symbols, so that one evaluation stands for all values.
+    """
+
+    SYMBOLIC = "symbolic"
+    """Float operands only, and no side looks at an order: one evaluation, simplified to zero."""
+    CASES = "cases"
+    """A side orders float values (maximum, relu, comparison, sort, top-k): one evaluation for each
+    order and sign of what is compared, as far as both sides ask; ties are cases of their own."""
+    EXHAUSTIVE = "exhaustive"
+    """Integer or truth operands and no order of floats: one evaluation for each of their values
+    within a small domain; float operands move as symbols. Integer results are equal exactly."""
 
 
 class SideBuilder(Protocol):
@@ -88,6 +105,39 @@ class Spelling:
 
 
 @dataclass(frozen=True, slots=True)
+class Values:
+    """What the elements of a float operand may be.
+
+    The proof takes all reals; a range that excludes a sign (``low >= 0``) restricts it and must
+    therefore be ensured by a precondition. The rounding analysis draws its values from the range.
+
+    Attributes:
+        low: Smallest value.
+        high: Largest value.
+        ensured_by: The `Precondition.blocks` that makes sure of it; needed if ``low >= 0``.
+        because: Why a range narrower than the default is enough, if no precondition ensures it.
+    """
+
+    low: float = -128.0
+    high: float = 128.0
+    ensured_by: str = ""
+    because: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """An allowance for rounding beyond the derived one.
+
+    Attributes:
+        factor: Largest ratio of the error bound of the right side to that of the left side.
+        reason: Why that much is acceptable.
+    """
+
+    factor: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Rule:
     """``lhs == rhs`` for all operands, applied from left to right.
 
@@ -106,8 +156,13 @@ class Rule:
         derive: Holes that follow from the surroundings of a site, for the right side.
         below: Integer operands of the proof and the size name their values stay below.
         minimum: Smallest size of an axis letter for which the identity is stated; else 1.
-        symbolic: Whether the sides can be evaluated on symbols: not if they order values.
         when: Conditions a site must meet.
+        proof: How the identity is shown for all values.
+        values: Ranges of float operands, by name; `Values()` for those not named.
+        growth: How much larger the rounding error may become, where the derived allowance (see
+            `rounding_growth`) is not enough.
+        cyclic: Whether the rule may match its own result again and again: such a rule is for the
+            search only, `ApplyRules` would never end.
     """
 
     name: str
@@ -121,8 +176,11 @@ class Rule:
     derive: Callable[[Site], Mapping[str, Any]] = lambda _: {}
     below: Mapping[str, str] = field(default_factory=dict[str, str])
     minimum: Mapping[str, int] = field(default_factory=dict[str, int])
-    symbolic: bool = True
     when: tuple[Precondition, ...] = ()
+    proof: Proof = Proof.SYMBOLIC
+    values: Mapping[str, Values] = field(default_factory=dict[str, Values])
+    growth: Growth | None = None
+    cyclic: bool = False
 
 
 @dataclass(frozen=True, slots=True)

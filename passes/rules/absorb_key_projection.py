@@ -7,7 +7,7 @@ from typing import Any
 from ascendfx.ir.graph import GraphBuilder, Value
 from ascendfx.ir.ops import HeadLinear, RaggedAttention, Transpose
 from ascendfx.passes.graph_pass import Fidelity
-from ascendfx.passes.rule import Rule, SideBuilder, Spelling
+from ascendfx.passes.rule import Proof, Rule, SideBuilder, Spelling
 
 
 def _lhs(b: SideBuilder, h: Any, *operands: Value, parts: int) -> Value:
@@ -55,6 +55,7 @@ def _rule(parts: int) -> Rule:
         fidelity=Fidelity.REAL,
         holes=lambda _: {"scale": 0.5},
         below={"positions": "s", "row_request": "b"},
+        proof=Proof.EXHAUSTIVE,
     )
 
 

@@ -25,7 +25,7 @@ from ascendfx.ir.ops import (
 )
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.graph_pass import Fidelity
-from ascendfx.passes.rule import Precondition, Rule, SideBuilder, Site, Spelling
+from ascendfx.passes.rule import Precondition, Proof, Rule, SideBuilder, Site, Spelling
 
 _SOURCE = "definition; a stable sort by expert, as in MegaBlocks, arXiv 2211.15841, section 4"
 
@@ -74,7 +74,7 @@ ENDS = Rule(
     fidelity=Fidelity.BITWISE,
     holes=lambda sizes: {"experts": 5},
     below={"ids": "experts"},
-    symbolic=False,
+    proof=Proof.EXHAUSTIVE,
     when=(
         Precondition(
             "ids-may-exceed-experts",
@@ -125,7 +125,7 @@ SOURCE_ROWS = Rule(
     holes=lambda sizes: {"experts": 5},
     derive=_dispatched,
     below={"ids": "experts"},
-    symbolic=False,
+    proof=Proof.EXHAUSTIVE,
     when=(_KNOWN,),
 )
 
@@ -170,6 +170,6 @@ COMBINE = Rule(
     holes=lambda sizes: {"experts": 5, "wide": DType.F32, "narrow": DType.F32},
     derive=_dispatched,
     below={"ids": "experts", "base": "experts"},
-    symbolic=False,
+    proof=Proof.EXHAUSTIVE,
     when=(_KNOWN,),
 )

@@ -27,7 +27,7 @@ from ascendfx.ir.ops import (
 )
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.graph_pass import Fidelity
-from ascendfx.passes.rule import Precondition, Rule, SideBuilder, Site, Spelling
+from ascendfx.passes.rule import Precondition, Proof, Rule, SideBuilder, Site, Spelling
 
 _Pair = tuple[Value, Value]
 
@@ -186,7 +186,7 @@ BIASED = Rule(
     fidelity=Fidelity.REAL,
     holes=_holes,
     minimum={"e": 2},
-    symbolic=False,
+    proof=Proof.CASES,
     when=_WHEN,
 )
 
@@ -200,7 +200,7 @@ UNBIASED = Rule(
     fidelity=Fidelity.REAL,
     holes=_holes,
     minimum={"e": 2},
-    symbolic=False,
+    proof=Proof.CASES,
     when=(
         *_WHEN,
         Precondition(

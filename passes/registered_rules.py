@@ -1,0 +1,62 @@
+"""Rules that users wrote: checked before they are known, then usable by name of the object.
+
+The list is the only state of this folder. It changes by `register` alone, which a user calls; no
+import changes it, and no pass of ours reads it.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.program import Program
+from ascendfx.passes.check_rule import check_rule
+from ascendfx.passes.rule import Rule
+
+_REGISTERED: dict[str, Rule] = {}
+
+
+def register(rule: Rule, *, examples: Mapping[str, Program], seed: int = 0) -> Rule:
+    """Check a rule and make it known, so that ``ascendfx.compile(..., rules=(rule,))`` takes it.
+
+    Args:
+        rule: The rule.
+        examples: As for `check_rule`: where it applies, and what each precondition blocks.
+        seed: Of the random numbers of the check.
+
+    Returns:
+        The rule itself.
+
+    Raises:
+        GraphError: `rule-not-proved` with a counterexample; `rule-name-taken` if another rule has
+            the name.
+    """
+    if (known := _REGISTERED.get(rule.name)) is not None and known is not rule:
+        raise GraphError(
+            "rule-name-taken",
+            f"another rule named `{rule.name}` is registered",
+            hint="give the rule a name of its own",
+        )
+    check_rule(rule, examples=examples, seed=seed)
+    _REGISTERED[rule.name] = rule
+    return rule
+
+
+def registered() -> tuple[Rule, ...]:
+    """Return the registered rules, in the order of their registration."""
+    return tuple(_REGISTERED.values())
+
+
+def require_registered(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Return ``rules`` as a tuple if each of them passed its check.
+
+    Raises:
+        GraphError: A rule was not registered.
+    """
+    wanted = tuple(rules)
+    for rule in wanted:
+        if _REGISTERED.get(rule.name) is not rule:
+            raise GraphError(
+                "rule-not-registered",
+                f"rule `{rule.name}` was not checked",
+                hint="call ascendfx.rules.register(rule, examples=...) first",
+            )
+    return wanted
