@@ -7,14 +7,13 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendfx.codegen.ascendc.hardware_units import FRACTAL_ROW_BYTES, FRACTAL_ROWS, round_up
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.interpret import interpret
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Concat, Expand, Param, Reshape, Slice, Transpose
 from ascendfx.ir.tensor_type import DType
 
-_FRACTAL_ROWS = 16
-_FRACTAL_ROW_BYTES = 32
 _MOVES = (Concat, Expand, Reshape, Slice, Transpose)
 """Operations whose reference moves elements and computes nothing."""
 
@@ -62,8 +61,8 @@ class WeightSpec:
 def nz_shape(shape: Sequence[int], dtype: DType) -> tuple[int, ...]:
     """Return the shape of ``[*b, n, k]`` in fractals: ``[*b, ceil(k / k0), ceil16(n), k0]``."""
     *batch, n, k = shape
-    k0 = _FRACTAL_ROW_BYTES // dtype.bytes
-    return (*batch, -(-k // k0), -(-n // _FRACTAL_ROWS) * _FRACTAL_ROWS, k0)
+    k0 = FRACTAL_ROW_BYTES // dtype.bytes
+    return (*batch, -(-k // k0), round_up(n, FRACTAL_ROWS), k0)
 
 
 def pack_nz(array: NDArray[Any], dtype: DType) -> NDArray[Any]:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ascendfx.codegen.ascendc.hardware_units import round_up
 from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     BufferKind,
     LocalBuffer,
@@ -16,7 +17,6 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     check_positive,
     check_view,
     float_literal,
-    round_up,
     row_pitch,
 )
 from ascendfx.ir.diagnostic import GraphError

@@ -6,6 +6,7 @@ Logits must not contain NaN: how the reduction instruction orders NaN is not doc
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.hardware_units import REPEAT_FLOATS, round_up
 from ascendfx.codegen.ascendc.kernel import (
     DeviceSize,
     Direction,
@@ -16,7 +17,6 @@ from ascendfx.codegen.ascendc.kernel import (
 from ascendfx.codegen.ascendc.kernels.reduction_work import reduce_max_work_elements
 from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     CPP_TYPE,
-    REPEAT_ELEMENTS,
     SIZES_ARGUMENT,
     BufferKind,
     LocalBuffer,
@@ -26,7 +26,6 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     check_positive,
     kernel_function,
     local_bytes,
-    round_up,
     through_queue,
     write_buffers,
     write_head,
@@ -70,7 +69,7 @@ def plan_argmax(*, rows: DeviceSize, columns: int, dtype: DType, target: Target)
     check_dtype("argmax", dtype)
     check_positive("argmax", columns=columns, rows=rows.capacity)
     blocks = blocks_for(rows.capacity, target)
-    tile = min(round_up(columns, REPEAT_ELEMENTS), _TILE)
+    tile = min(round_up(columns, REPEAT_FLOATS), _TILE)
     share = -(-rows.capacity // blocks)
     buffers = [
         LocalBuffer("logitQueue", BufferKind.INPUT, tile * dtype.bytes, copies=2),

@@ -11,19 +11,19 @@ Source: derived; memory limits from `Target`, instruction limits from asc-devkit
 from dataclasses import dataclass
 from itertools import product
 
-from ascendfx.codegen.ascendc.kernels.vector_kernel import round_up
+from ascendfx.codegen.ascendc.hardware_units import (
+    BLOCK_BYTES,
+    BLOCK_FLOATS,
+    FRACTAL_ROW_BYTES,
+    FRACTAL_ROWS,
+    MAX_REPEAT_STRIDE,
+    MAX_ROW_STRIDE,
+    round_up,
+)
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 
-SLAB_ROWS = 16
-"""Rows of a fractal; L1 tiles are stored slab by slab."""
-
-FLOAT_LANES_PER_REPEAT = 64
-"""Float elements one vector repeat handles."""
-
-_MAX_ROW_STRIDE = 65_535  # Nd2NzParams.srcDValue, uint16_t, in elements
-_MAX_REPEAT_STRIDE = 255  # BinaryRepeatParams, uint8_t, in 32-byte blocks
 _TILE_CHOICES = (128, 64, 32, 16)
 
 MAX_KEY_SLOTS = 4
@@ -61,12 +61,12 @@ class AttentionTiles:
     @property
     def fractal_columns(self) -> int:
         """Columns of a fractal (K0)."""
-        return 32 // self.dtype.bytes
+        return FRACTAL_ROW_BYTES // self.dtype.bytes
 
     @property
     def value_pitch(self) -> int:
         """Value columns rounded up to whole squares of 16."""
-        return round_up(self.value_width, 16)
+        return round_up(self.value_width, FRACTAL_ROWS)
 
     @property
     def key_pitches(self) -> tuple[int, ...]:
@@ -77,7 +77,7 @@ class AttentionTiles:
     @property
     def vector_lanes(self) -> int:
         """Lanes of the first vector core of a group; the second takes the rest."""
-        return round_up(self.lanes // 2, SLAB_ROWS)
+        return round_up(self.lanes // 2, FRACTAL_ROWS)
 
     @property
     def key_slot_bytes(self) -> int:
@@ -127,7 +127,7 @@ class AttentionTiles:
             ("TOTAL", lanes * 4),
             ("PEAK", lanes * 4),
             ("FACTOR", 2 * lanes * 4),
-            ("FACTOR_BLOCKS", lanes * 32),
+            ("FACTOR_BLOCKS", lanes * BLOCK_BYTES),
             ("DISTANCE", tile if self.causal else 0),
         )
 
@@ -171,7 +171,7 @@ def plan_attention_tiles(request: TileRequest, target: Target) -> AttentionTiles
     _check_widths(request)
     limit = max(request.lanes, 1)
     candidates = [
-        _cut(request, min(lane_limit, round_up(limit, 16)), key_tile, slots, target)
+        _cut(request, min(lane_limit, round_up(limit, FRACTAL_ROWS)), key_tile, slots, target)
         for lane_limit, key_tile, slots in product(_TILE_CHOICES, _TILE_CHOICES, (MAX_KEY_SLOTS, 3))
         if request.key_limit % key_tile == 0
     ]
@@ -191,11 +191,11 @@ def check_row_stride(family: str, name: str, stride: int) -> None:
     Raises:
         GraphError: ``stride`` (elements) does not fit the ND->NZ copy.
     """
-    if stride > _MAX_ROW_STRIDE:
+    if stride > MAX_ROW_STRIDE:
         raise GraphError(
             code="row-stride-too-long",
             reason=f"{family}: rows of `{name}` are {stride} elements apart, "
-            f"an ND->NZ copy reaches {_MAX_ROW_STRIDE}",
+            f"an ND->NZ copy reaches {MAX_ROW_STRIDE}",
             hint="split the heads over devices, or store this tensor by itself",
         )
 
@@ -207,8 +207,8 @@ def _cut(
     lanes = round_up(-(-request.lanes // tile_count), 16)
     size = request.dtype.bytes
     half = min(target.l0a_buffer, target.l0b_buffer) // 2
-    k_step = half // (max(key_tile, lanes) * size) // 16 * 16
-    n_step = min(half // (key_tile * size), target.l0c_buffer // 2 // (lanes * 4)) // 16 * 16
+    most_k = half // (max(key_tile, lanes) * size)
+    most_n = min(half // (key_tile * size), target.l0c_buffer // 2 // (lanes * 4))
     return AttentionTiles(
         dtype=request.dtype,
         key_widths=request.key_widths,
@@ -217,8 +217,10 @@ def _cut(
         lanes=lanes,
         key_tile=key_tile,
         key_slots=slots,
-        k_step=min(k_step, max(request.key_widths)),
-        n_step=min(n_step, round_up(request.value_width, 16)),
+        k_step=min(most_k // FRACTAL_ROWS * FRACTAL_ROWS, max(request.key_widths)),
+        n_step=min(
+            most_n // FRACTAL_ROWS * FRACTAL_ROWS, round_up(request.value_width, FRACTAL_ROWS)
+        ),
         causal=request.causal,
     )
 
@@ -238,20 +240,20 @@ def _check_widths(request: TileRequest) -> None:
             code="unsupported-format",
             reason=f"{request.family}: {request.dtype.value} is neither f32 nor bf16",
         )
-    granule = 32 // request.dtype.bytes
+    granule = BLOCK_BYTES // request.dtype.bytes
     for width in (*request.key_widths, request.value_width):
         if width <= 0 or width % granule:
             raise GraphError(
                 code="unaligned-head",
                 reason=f"{request.family}: a vector of {width} {request.dtype.value} is "
-                f"{width * request.dtype.bytes} bytes, not a positive multiple of 32",
+                f"{width * request.dtype.bytes} bytes, not a positive multiple of {BLOCK_BYTES}",
                 hint=f"head sizes must be multiples of {granule}",
             )
-    if request.value_width // 8 > _MAX_REPEAT_STRIDE:
+    if request.value_width // BLOCK_FLOATS > MAX_REPEAT_STRIDE:
         raise GraphError(
             code="tile-too-large",
             reason=f"{request.family}: values of {request.value_width} columns, "
-            f"the vector unit strides over at most {_MAX_REPEAT_STRIDE * 8}",
+            f"the vector unit strides over at most {MAX_REPEAT_STRIDE * BLOCK_FLOATS}",
         )
 
 

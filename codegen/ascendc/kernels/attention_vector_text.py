@@ -13,10 +13,8 @@ Source: FlashAttention-2 (Dao, 2023), algorithm 1; the transposed form is ours.
 """
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
-from ascendfx.codegen.ascendc.kernels.attention_tiles import (
-    FLOAT_LANES_PER_REPEAT,
-    AttentionTiles,
-)
+from ascendfx.codegen.ascendc.hardware_units import REPEAT_FLOATS
+from ascendfx.codegen.ascendc.kernels.attention_tiles import AttentionTiles
 from ascendfx.ir.tensor_type import DType
 
 _FREE_FOR_SCORES = {
@@ -175,8 +173,8 @@ _ACCUMULATE = f"""\
         SetFlag<HardEvent::V_MTE2>(1);
         SpreadOverBlocks(factor[slot * VECTOR_LANES]);
         const uint8_t repeats = static_cast<uint8_t>(lanes);
-        for (uint32_t column = 0; column < VALUES; column += {FLOAT_LANES_PER_REPEAT}) {{
-            const uint64_t columns = Smaller({FLOAT_LANES_PER_REPEAT}, VALUES - column);
+        for (uint32_t column = 0; column < VALUES; column += {REPEAT_FLOATS}) {{
+            const uint64_t columns = Smaller({REPEAT_FLOATS}, VALUES - column);
             Mul(output[column], output[column], factorBlocks, columns, repeats, FactorOfLane());
         }}
         DataCopyParams copy;
@@ -207,8 +205,8 @@ _DIVIDE_ROWS = f"""\
     __aicore__ inline void DivideRows(const LocalTensor<float>& numbers) {{
         SpreadOverBlocks(numbers);
         const uint8_t repeats = static_cast<uint8_t>(lanes);
-        for (uint32_t column = 0; column < VALUES; column += {FLOAT_LANES_PER_REPEAT}) {{
-            const uint64_t columns = Smaller({FLOAT_LANES_PER_REPEAT}, VALUES - column);
+        for (uint32_t column = 0; column < VALUES; column += {REPEAT_FLOATS}) {{
+            const uint64_t columns = Smaller({REPEAT_FLOATS}, VALUES - column);
             Div(output[column], output[column], factorBlocks, columns, repeats, FactorOfLane());
         }}
     }}

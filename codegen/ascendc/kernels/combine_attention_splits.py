@@ -12,6 +12,13 @@ Source: derived from the definition of softmax; the log-sum-exp merge of FlashDe
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.hardware_units import (
+    BLOCK_BYTES,
+    BLOCK_FLOATS,
+    FAST_COPY_BYTES,
+    REPEAT_FLOATS,
+    round_up,
+)
 from ascendfx.codegen.ascendc.kernel import (
     DeviceSize,
     Direction,
@@ -23,7 +30,6 @@ from ascendfx.codegen.ascendc.kernels.latent_decode_attention import LatentDecod
 from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
 from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     CPP_TYPE,
-    REPEAT_ELEMENTS,
     SIZES_ARGUMENT,
     BufferKind,
     LocalBuffer,
@@ -31,7 +37,6 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     check_local_buffers,
     kernel_function,
     local_bytes,
-    round_up,
     through_queue,
     write_buffers,
     write_head,
@@ -42,8 +47,6 @@ from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.tensor_type import DType
 
 _FAMILY = "combine-attention-splits"
-_BLOCK_LANES = 8  # float lanes of a 32-byte block, and sources of one Brcb repeat
-_COPY_BYTES = 16_384  # copies of this size reach full bandwidth (asc-devkit, hardware limits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +98,8 @@ def plan_combine_attention_splits(
     """
     shape = decode.shape
     row_bytes = shape.latent * 4
-    wanted = max(_COPY_BYTES // row_bytes // _BLOCK_LANES * _BLOCK_LANES, _BLOCK_LANES)
-    group = min(wanted, round_up(shape.heads, _BLOCK_LANES), REPEAT_ELEMENTS)
+    wanted = max(FAST_COPY_BYTES // row_bytes // BLOCK_FLOATS * BLOCK_FLOATS, BLOCK_FLOATS)
+    group = min(wanted, round_up(shape.heads, BLOCK_FLOATS), REPEAT_FLOATS)
     statistics = decode.splits * group * 4
     buffers = (
         LocalBuffer("maximumQueue", BufferKind.INPUT, statistics),
@@ -107,7 +110,7 @@ def plan_combine_attention_splits(
         ),
         LocalBuffer("peakBuffer", BufferKind.SCRATCH, group * 4),
         LocalBuffer("normBuffer", BufferKind.SCRATCH, group * 4),
-        LocalBuffer("factorBuffer", BufferKind.SCRATCH, group * 32),
+        LocalBuffer("factorBuffer", BufferKind.SCRATCH, group * BLOCK_BYTES),
     )
     if shape.dtype is not DType.F32:
         buffers = (*buffers, LocalBuffer("mergedBuffer", BufferKind.SCRATCH, group * row_bytes))
@@ -196,9 +199,9 @@ __aicore__ inline void ScaleRows(const LocalTensor<float>& rows, const LocalTens
     repeat.dstRepStride = WIDTH / 8;
     repeat.src0RepStride = WIDTH / 8;
     repeat.src1RepStride = 1;
-    for (uint32_t column = 0; column < WIDTH; column += {REPEAT_ELEMENTS}) {{
+    for (uint32_t column = 0; column < WIDTH; column += {REPEAT_FLOATS}) {{
         const uint64_t left = WIDTH - column;
-        const uint64_t columns = left < {REPEAT_ELEMENTS} ? left : {REPEAT_ELEMENTS};
+        const uint64_t columns = left < {REPEAT_FLOATS} ? left : {REPEAT_FLOATS};
         Mul(rows[column], rows[column], factor, columns, count, repeat);
     }}
 }}

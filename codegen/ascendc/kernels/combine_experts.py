@@ -6,6 +6,7 @@ The sum runs in f32 in the order written, and is rounded once at the store.
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.hardware_units import round_up
 from ascendfx.codegen.ascendc.kernel import (
     DeviceSize,
     Direction,
@@ -23,7 +24,6 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     check_positive,
     kernel_function,
     local_bytes,
-    round_up,
     row_pitch,
     through_queue,
     write_buffers,

@@ -2,15 +2,15 @@
 
 from dataclasses import dataclass
 
+from ascendfx.codegen.ascendc.hardware_units import (
+    FRACTAL_ROW_BYTES,
+    FRACTAL_ROWS,
+    MAX_ROW_STRIDE,
+    round_up,
+)
 from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
-
-CUBE = 16
-"""Rows and columns of a fractal; also the alignment of k steps."""
-
-MAX_ROW_STRIDE = 65_535
-"""Elements between two rows of an ND to NZ copy (``Nd2NzParams::srcDValue`` is 16 bits wide)."""
 
 _RESULTS = {DType.F32: (DType.F32,), DType.BF16: (DType.F32, DType.BF16)}
 
@@ -47,7 +47,7 @@ class CubeProduct:
     @property
     def k0(self) -> int:
         """Elements in the 32 bytes of a fractal row."""
-        return 32 // self.dtype.bytes
+        return FRACTAL_ROW_BYTES // self.dtype.bytes
 
     @property
     def b_shape(self) -> tuple[int, int]:
@@ -55,19 +55,14 @@ class CubeProduct:
         return _stored_shape(self.n, self.k, self.k0, self.b_layout)
 
 
-def ceil_to(value: int, granule: int) -> int:
-    """Return ``value`` rounded up to a multiple of ``granule``."""
-    return -(-value // granule) * granule
-
-
 def blocks_in_one_copy(product: CubeProduct) -> bool:
     """Return whether the gap between two k blocks of a packed weight fits its 16 bits."""
-    return ceil_to(product.n, CUBE) - CUBE <= MAX_ROW_STRIDE
+    return round_up(product.n, FRACTAL_ROWS) - FRACTAL_ROWS <= MAX_ROW_STRIDE
 
 
 def groups_in_one_copy(product: CubeProduct) -> bool:
     """Return whether 16 rows of a ``[k, n]`` weight are near enough for one ND to NZ copy."""
-    return CUBE * product.b.row_stride <= MAX_ROW_STRIDE
+    return FRACTAL_ROWS * product.b.row_stride <= MAX_ROW_STRIDE
 
 
 def default_b_view(n: int, k: int, dtype: DType, b_layout: str, batch: int) -> MatrixView:
@@ -76,7 +71,7 @@ def default_b_view(n: int, k: int, dtype: DType, b_layout: str, batch: int) -> M
     Raises:
         GraphError: Nobody knows the layout.
     """
-    rows, columns = _stored_shape(n, k, 32 // dtype.bytes, b_layout)
+    rows, columns = _stored_shape(n, k, FRACTAL_ROW_BYTES // dtype.bytes, b_layout)
     return MatrixView(0, columns, rows * columns, batch * rows * columns)
 
 
@@ -139,7 +134,7 @@ def _stored_shape(n: int, k: int, k0: int, b_layout: str) -> tuple[int, int]:
         case "kn":
             return k, n
         case "nz":
-            return ceil_to(k, k0) // k0, ceil_to(n, CUBE) * k0
+            return round_up(k, k0) // k0, round_up(n, FRACTAL_ROWS) * k0
         case _:
             raise GraphError(
                 code="unknown-layout",

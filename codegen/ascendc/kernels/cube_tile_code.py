@@ -10,11 +10,10 @@ the square that ``LoadDataWithTranspose`` turns.
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.hardware_units import FRACTAL_ROWS, round_up
 from ascendfx.codegen.ascendc.kernels.cube_product import (
-    CUBE,
     CubeProduct,
     blocks_in_one_copy,
-    ceil_to,
     groups_in_one_copy,
 )
 from ascendfx.codegen.ascendc.kernels.cube_tile_plan import CubeMemory, CubeTile
@@ -52,7 +51,7 @@ def w_strides(product: CubeProduct) -> tuple[int, int]:
         case "kn":
             return 1, product.b.row_stride
         case _:
-            return product.k0, ceil_to(product.n, CUBE)
+            return product.k0, round_up(product.n, FRACTAL_ROWS)
 
 
 def plan_comment(code: TileCode) -> tuple[str, ...]:
@@ -221,7 +220,7 @@ def _write_copy_w_groups(out: CppWriter, product: CubeProduct) -> None:
         dstNzMatrixStride="16 * Pad16(columns)",
     )
     out.line("DataCopy(w, wGm[from], p);")
-    if product.k % CUBE:
+    if product.k % FRACTAL_ROWS:
         out.line("const uint32_t k = terms / 16 * 16;")
         _write_fields(out, ndNum="1", nValue="terms - k")
         out.line("DataCopy(w[k * Pad16(columns)], wGm[from + k * W_K], p);")

@@ -11,11 +11,10 @@ heads). No device of ours has confirmed them.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ascendfx.codegen.ascendc.hardware_units import FRACTAL_ROWS, round_up
 from ascendfx.codegen.ascendc.kernels.cube_product import (
-    CUBE,
     CubeProduct,
     blocks_in_one_copy,
-    ceil_to,
     groups_in_one_copy,
 )
 from ascendfx.codegen.ascendc.target import Target
@@ -73,7 +72,7 @@ def tile_memory(product: CubeProduct, tile: CubeTile, target: Target) -> CubeMem
     """Return what the tile occupies; L0C has two buffers if both fit."""
     size = product.dtype.bytes
     l0c_buffers = _l0c_buffers(tile, target)
-    x_l1 = tile.m * ceil_to(product.k, product.k0) if tile.x_stays else 2 * tile.m * tile.l1_k
+    x_l1 = tile.m * round_up(product.k, product.k0) if tile.x_stays else 2 * tile.m * tile.l1_k
     return CubeMemory(
         l1=(x_l1 + 2 * tile.n * tile.l1_k) * size,
         l0a=2 * tile.m * tile.l0_k * size,
@@ -98,11 +97,11 @@ def check_tile(family: str, product: CubeProduct, tile: CubeTile, target: Target
         GraphError: Sizes are not whole fractals, or a memory is too small.
     """
     sizes = (tile.m, tile.n, tile.l1_k, tile.l0_k)
-    if any(size < CUBE or size % CUBE for size in sizes) or tile.l0_k > tile.l1_k:
+    if any(size < FRACTAL_ROWS or size % FRACTAL_ROWS for size in sizes) or tile.l0_k > tile.l1_k:
         raise GraphError(
             code="tile-shape",
             reason=f"{family}: tile {tile.m} x {tile.n} with k steps {tile.l1_k} and {tile.l0_k}: "
-            f"all four must be multiples of {CUBE}, the second step not above the first",
+            f"all four must be multiples of {FRACTAL_ROWS}, the second step not above the first",
         )
     if tile.x_stays and (product.batch > 1 or product.rows > tile.m):
         raise GraphError(
@@ -165,7 +164,8 @@ def modelled_cycles(product: CubeProduct, tile: CubeTile, target: Target) -> int
 
 def _sides(product: CubeProduct, tile: CubeTile) -> tuple[int, int]:
     """Return rows and columns of a tile, not more than there are."""
-    return min(tile.m, ceil_to(product.rows, CUBE)), min(tile.n, ceil_to(product.n, CUBE))
+    rows, columns = round_up(product.rows, FRACTAL_ROWS), round_up(product.n, FRACTAL_ROWS)
+    return min(tile.m, rows), min(tile.n, columns)
 
 
 def _tile_cycles(product: CubeProduct, tile: CubeTile, rate: float, l0c_buffers: int) -> float:
@@ -175,9 +175,9 @@ def _tile_cycles(product: CubeProduct, tile: CubeTile, rate: float, l0c_buffers:
     copies = _w_copies(product, tile) + (0 if tile.x_stays else 1)
     moved = (n if tile.x_stays else m + n) * k * size
     copy = steps * copies * _COPY_CYCLES + moved / rate
-    load = parts * (m // CUBE + 1) * _MTE1_CYCLES
+    load = parts * (m // FRACTAL_ROWS + 1) * _MTE1_CYCLES
     load += k * size * (m / _L1_TO_L0A + n / _L1_TO_L0B)
-    mmad = parts * _MMAD_CYCLES + m * n * k / (CUBE * CUBE * _CUBE_K[product.dtype])
+    mmad = parts * _MMAD_CYCLES + m * n * k / (FRACTAL_ROWS * FRACTAL_ROWS * _CUBE_K[product.dtype])
     store = _COPY_CYCLES + m * n * product.out_dtype.bytes / _L0C_TO_GM
     busy = max(copy, load, mmad)
     return max(busy, store) if l0c_buffers == 2 else busy + store
@@ -187,7 +187,7 @@ def _w_copies(product: CubeProduct, tile: CubeTile) -> int:
     """Return the instructions that bring one k step of W to L1."""
     match product.b_layout:
         case "kn" if not groups_in_one_copy(product):
-            return tile.l1_k // CUBE
+            return tile.l1_k // FRACTAL_ROWS
         case "nz" if not blocks_in_one_copy(product):
             return tile.l1_k // product.k0
         case _:
@@ -196,13 +196,14 @@ def _w_copies(product: CubeProduct, tile: CubeTile) -> int:
 
 def _candidates(product: CubeProduct, target: Target) -> Iterator[CubeTile]:
     """Yield tiles that fit L0A and L0B; L1 and L0C are for the caller to check."""
-    size, k = product.dtype.bytes, ceil_to(product.k, CUBE)
-    rows, columns = ceil_to(product.rows, CUBE), ceil_to(product.n, CUBE)
+    size, k = product.dtype.bytes, round_up(product.k, FRACTAL_ROWS)
+    rows, columns = round_up(product.rows, FRACTAL_ROWS), round_up(product.n, FRACTAL_ROWS)
     for m in (m for m in _ROW_TILES if m < 2 * rows):
-        for n in range(CUBE, min(columns, _MAX_COLUMNS) + 1, CUBE):
+        for n in range(FRACTAL_ROWS, min(columns, _MAX_COLUMNS) + 1, FRACTAL_ROWS):
             l0_k = min(target.l0a_buffer // (2 * m * size), target.l0b_buffer // (2 * n * size))
             l0_k = min(l0_k, _MAX_L0_K, k)
-            l0_k = l0_k // _WIDE_K * _WIDE_K if l0_k > _WIDE_K else l0_k // CUBE * CUBE
+            granule = _WIDE_K if l0_k > _WIDE_K else FRACTAL_ROWS
+            l0_k = l0_k // granule * granule
             for steps in (2**i for i in range(_MAX_STEPS.bit_length()) if l0_k):
                 l1_k = min(steps * l0_k, k)
                 yield CubeTile(m, n, l1_k, l0_k)

@@ -16,6 +16,13 @@ tile by tile, twice: once to count them, once to place every tile behind the ear
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.hardware_units import (
+    BLOCK_FLOATS,
+    MAX_REPEATS,
+    MAX_SORTED_LIST,
+    SORT_WIDTH,
+    round_up,
+)
 from ascendfx.codegen.ascendc.kernel import (
     DeviceSize,
     Direction,
@@ -38,7 +45,6 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     float_literal,
     kernel_function,
     local_bytes,
-    round_up,
     write_buffers,
     write_head,
     write_size,
@@ -47,20 +53,11 @@ from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 
-_SORT_WIDTH = 32
-"""Records one Sort32 repeat orders."""
-
-_MAX_REPEAT = 255
-"""Largest repeat count of a vector instruction."""
-
 _EXACT_INTEGERS = 1 << 24
 """Integers up to here are exact in f32."""
 
 _TILE_PAIRS = 2_048
 """Pairs of a tile when not all fit."""
-
-_MAX_LIST = 4_095
-"""Longest list MrgSort takes (asc-devkit, MrgSort)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +114,8 @@ def _plan(
     rows: DeviceSize, top_k: int, experts: int, tile_rows: int, target: Target
 ) -> DispatchExpertsPlan:
     pairs = tile_rows * top_k
-    first_pair = round_up(experts, _SORT_WIDTH)
-    slots = round_up(first_pair + pairs, 2 * _SORT_WIDTH)
+    first_pair = round_up(experts, SORT_WIDTH)
+    slots = round_up(first_pair + pairs, 2 * SORT_WIDTH)
 
     def integers(name: str, count: int, kind: BufferKind = BufferKind.SCRATCH) -> LocalBuffer:
         return LocalBuffer(name, kind, round_up(count * 4, target.copy_granule))
@@ -135,7 +132,7 @@ def _plan(
     ]
     if tile_rows < rows.capacity:
         buffers += [
-            integers("arrayBuffer", EXPERT_ARRAYS * round_up(experts + 8, 8)),
+            integers("arrayBuffer", EXPERT_ARRAYS * round_up(experts + BLOCK_FLOATS, BLOCK_FLOATS)),
             integers("nextBuffer", pairs),
             integers("rowBuffer", pairs),
         ]
@@ -152,7 +149,7 @@ def _why_not(plan: DispatchExpertsPlan, target: Target) -> str | None:
     largest_key = plan.experts * plan.key_step
     if largest_key > _EXACT_INTEGERS:
         return f"keys up to {largest_key:,}, f32 counts exactly to {_EXACT_INTEGERS:,}"
-    longest = min(_MAX_REPEAT * _SORT_WIDTH, 4 * _longest_list(plan.slots))
+    longest = min(MAX_REPEATS * SORT_WIDTH, 4 * _longest_list(plan.slots))
     if plan.slots > longest:
         return f"{plan.slots} records, the sorter takes {longest}"
     return None
@@ -160,8 +157,8 @@ def _why_not(plan: DispatchExpertsPlan, target: Target) -> str | None:
 
 def _longest_list(slots: int) -> int:
     """Return the widest list of the merge levels that MrgSort takes for ``slots`` records."""
-    width = _SORT_WIDTH
-    while 4 * width < slots and 4 * width <= _MAX_LIST:
+    width = SORT_WIDTH
+    while 4 * width < slots and 4 * width <= MAX_SORTED_LIST:
         width *= 4
     return width
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.hardware_units import FAST_COPY_BYTES, round_up
 from ascendfx.codegen.ascendc.kernel import (
     DeviceSize,
     Direction,
@@ -21,7 +22,6 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     check_positive,
     kernel_function,
     local_bytes,
-    round_up,
     through_queue,
     write_buffers,
     write_head,
@@ -34,8 +34,8 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 
 _FAMILY = "gather-cache"
-_STEP_BYTES = 32_768
-"""Local bytes of one step: twice the 16 KiB that reach full bandwidth (asc-devkit, limits)."""
+_STEP_BYTES = 2 * FAST_COPY_BYTES
+"""Local bytes of one step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.hardware_units import FAST_COPY_BYTES, round_up
 from ascendfx.codegen.ascendc.kernel import (
     DeviceSize,
     Direction,
@@ -21,7 +22,6 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     check_positive,
     kernel_function,
     local_bytes,
-    round_up,
     row_pitch,
     through_queue,
     write_buffers,
@@ -32,8 +32,8 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.tensor_type import DType
 
-_STEP_BYTES = 65_536
-"""Local bytes of one step: four times the 16 KiB that reach full bandwidth (asc-devkit, limits)."""
+_STEP_BYTES = 4 * FAST_COPY_BYTES
+"""Local bytes of one step."""
 
 
 @dataclass(frozen=True, slots=True)

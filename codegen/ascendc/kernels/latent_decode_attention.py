@@ -16,6 +16,7 @@ FlashDecoding; lay-out on the chip: `attention_tiles`.
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.hardware_units import FRACTAL_ROWS
 from ascendfx.codegen.ascendc.kernel import (
     DeviceSize,
     Direction,
@@ -40,10 +41,7 @@ from ascendfx.codegen.ascendc.kernels.attention_tiles import (
 )
 from ascendfx.codegen.ascendc.kernels.attention_vector_text import write_vector_core
 from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
-from ascendfx.codegen.ascendc.kernels.vector_kernel import (
-    SIZES_ARGUMENT,
-    check_positive,
-)
+from ascendfx.codegen.ascendc.kernels.vector_kernel import SIZES_ARGUMENT, check_positive
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.diagnostic import GraphError
@@ -202,7 +200,7 @@ def _check(shape: LatentDecodeShape) -> None:
         requests=shape.requests,
         max_blocks=shape.max_blocks,
     )
-    if shape.block_tokens % 16:
+    if shape.block_tokens % FRACTAL_ROWS:
         raise GraphError(
             code="unaligned-block",
             reason=f"{_FAMILY}: a cache block of {shape.block_tokens} tokens is not a multiple "

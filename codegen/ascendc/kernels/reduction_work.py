@@ -1,9 +1,6 @@
 """Work space of the reduction instructions."""
 
-from ascendfx.codegen.ascendc.kernels.vector_kernel import REPEAT_ELEMENTS, round_up
-
-_BLOCK_ELEMENTS = 8
-"""f32 elements of a 32-byte block."""
+from ascendfx.codegen.ascendc.hardware_units import BLOCK_FLOATS, REPEAT_FLOATS, round_up
 
 
 def reduce_max_work_elements(count: int, *, with_index: bool) -> int:
@@ -14,9 +11,9 @@ def reduce_max_work_elements(count: int, *, with_index: bool) -> int:
 
     Source: asc-devkit, ReduceMax, "space of sharedTmpBuffer".
     """
-    pairs = 2 * -(-count // REPEAT_ELEMENTS)
-    total = round_up(pairs, _BLOCK_ELEMENTS)
+    pairs = 2 * -(-count // REPEAT_FLOATS)
+    total = round_up(pairs, BLOCK_FLOATS)
     while with_index and pairs > 2:
-        pairs = 2 * -(-pairs // REPEAT_ELEMENTS)
-        total += round_up(pairs, _BLOCK_ELEMENTS)
+        pairs = 2 * -(-pairs // REPEAT_FLOATS)
+        total += round_up(pairs, BLOCK_FLOATS)
     return total

@@ -12,6 +12,12 @@ import enum
 import math
 from dataclasses import dataclass
 
+from ascendfx.codegen.ascendc.hardware_units import (
+    BLOCK_FLOATS,
+    SORT_ALIGNMENT,
+    SORT_WIDTH,
+    round_up,
+)
 from ascendfx.codegen.ascendc.kernel import DeviceSize
 from ascendfx.codegen.ascendc.kernels.reduction_work import reduce_max_work_elements
 from ascendfx.codegen.ascendc.kernels.vector_kernel import (
@@ -20,19 +26,13 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     blocks_for,
     check_local_buffers,
     check_positive,
-    round_up,
 )
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 
-SORT_WIDTH = 32
-"""Records one Sort32 repeat orders."""
-
 _MAX_EXPERTS = 256
 _MAX_TOP_K = 16
 _STEP_ROWS = 16
-_SORT_ALIGNMENT = 256
-"""Alignment Sort32 wants for its result (asc-devkit, Sort32)."""
 
 
 class Scoring(enum.Enum):
@@ -130,7 +130,7 @@ class RouteTopkPlan:
     @property
     def out_pitch(self) -> int:
         """Elements from row to row of weights and ids in local memory."""
-        return round_up(self.routing.top_k, 8)
+        return round_up(self.routing.top_k, BLOCK_FLOATS)
 
 
 def plan_route_topk(*, rows: DeviceSize, routing: Routing, target: Target) -> RouteTopkPlan:
@@ -145,7 +145,7 @@ def plan_route_topk(*, rows: DeviceSize, routing: Routing, target: Target) -> Ro
     step_rows = min(_STEP_ROWS, -(-rows.capacity // blocks))
     group_pitch = round_up(routing.group_size, SORT_WIDTH)
     plan = RouteTopkPlan(
-        rows, routing, round_up(routing.experts, 8), group_pitch, step_rows, blocks, ()
+        rows, routing, round_up(routing.experts, BLOCK_FLOATS), group_pitch, step_rows, blocks, ()
     )
     buffers = _buffers(plan)
     check_local_buffers("route-topk", buffers, target)
@@ -185,17 +185,17 @@ def _buffers(plan: RouteTopkPlan) -> tuple[LocalBuffer, ...]:
     routing = plan.routing
 
     def scratch(name: str, elements: int) -> LocalBuffer:
-        return LocalBuffer(name, BufferKind.SCRATCH, round_up(elements * 4, _SORT_ALIGNMENT))
+        return LocalBuffer(name, BufferKind.SCRATCH, round_up(elements * 4, SORT_ALIGNMENT))
 
     work = reduce_max_work_elements(routing.experts, with_index=False)
     buffers = [
         scratch("recordABuffer", 2 * plan.slots),
         scratch("recordBBuffer", 2 * plan.slots),
         scratch("indexBuffer", plan.slots),
-        scratch("selectingBuffer", plan.row_pitch + 8),
+        scratch("selectingBuffer", plan.row_pitch + BLOCK_FLOATS),
         scratch("recordOffsetBuffer", SORT_WIDTH),
         scratch("weightOffsetBuffer", SORT_WIDTH),
-        scratch("statisticBuffer", 8),
+        scratch("statisticBuffer", BLOCK_FLOATS),
         scratch("workBuffer", work),
     ]
     if plan.is_padded:

@@ -3,13 +3,9 @@
 import math
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.hardware_units import SORT_WIDTH
 from ascendfx.codegen.ascendc.kernel import Direction, Kernel, KernelArgument, KernelKind
-from ascendfx.codegen.ascendc.kernels.route_topk import (
-    SORT_WIDTH,
-    GroupScore,
-    RouteTopkPlan,
-    Scoring,
-)
+from ascendfx.codegen.ascendc.kernels.route_topk import GroupScore, RouteTopkPlan, Scoring
 from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     SIZES_ARGUMENT,
     float_literal,

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.hardware_units import round_up
 from ascendfx.codegen.ascendc.kernel import (
     SIZES_ELEMENTS,
     DeviceSize,
@@ -25,13 +26,7 @@ CPP_TYPE: Mapping[DType, str] = {
     DType.I32: "int32_t",
 }
 
-REPEAT_ELEMENTS = 64
-"""Elements of f32 or int32 one vector repeat covers (asc-devkit, high-dimensional split)."""
-
 _LARGEST_F32 = (2 - 2.0**-23) * 2.0**127
-
-MAX_COPY_BLOCKS = 4095
-"""Largest ``blockCount`` of one copy (asc-devkit, DataCopyPad)."""
 
 
 class BufferKind(enum.Enum):
@@ -75,11 +70,6 @@ class RowView:
 
     stride: int
     offset: int = 0
-
-
-def round_up(value: int, multiple: int) -> int:
-    """Return the smallest multiple of ``multiple`` that is at least ``value``."""
-    return -(-value // multiple) * multiple
 
 
 def row_pitch(columns: int, dtype: DType, target: Target) -> int:

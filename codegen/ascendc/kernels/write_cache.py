@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.hardware_units import FAST_COPY_BYTES, round_up
 from ascendfx.codegen.ascendc.kernel import (
     DeviceSize,
     Direction,
@@ -23,7 +24,6 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     check_view,
     kernel_function,
     local_bytes,
-    round_up,
     row_pitch,
     through_queue,
     write_buffers,
@@ -34,8 +34,8 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.tensor_type import DType
 
-_STEP_BYTES = 65_536
-"""Local bytes of one step (see gather_rows)."""
+_STEP_BYTES = 4 * FAST_COPY_BYTES
+"""Local bytes of one step, as in gather_rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ascendfx.codegen.ascendc.kernels.cube_product import MAX_ROW_STRIDE
+from ascendfx.codegen.ascendc.hardware_units import MAX_ROW_STRIDE
 from ascendfx.codegen.ascendc.lowering.view import (
     CapacityOf,
     View,

@@ -6,8 +6,8 @@ An operand of the graph is, until then, a number, a view of a global tensor, or 
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ascendfx.codegen.ascendc.hardware_units import BLOCK_FLOATS
 from ascendfx.codegen.ascendc.kernels.vector_chain.layout import (
-    BLOCK,
     Form,
     GlobalView,
     Layout,
@@ -144,10 +144,10 @@ class ChainBuilder:
     def _join(self, parts: Parts) -> Local:
         offset = 0
         for part in parts.parts:
-            if offset % BLOCK or self.layout(part).form is not Form.LINE:
+            if offset % BLOCK_FLOATS or self.layout(part).form is not Form.LINE:
                 raise OpTypeError(
                     f"a part of a concatenation starts at column {offset}, "
-                    f"not at a multiple of {BLOCK}"
+                    f"not at a multiple of {BLOCK_FLOATS}"
                 )
             offset += self.layout(part).columns
         layout = self.layout(parts)
@@ -272,7 +272,7 @@ class ChainBuilder:
             if view is not None:
                 return View(operand.argument, view, operand.per_row)
         source = self.local(operand)
-        if own.columns % BLOCK or columns % BLOCK:
+        if own.columns % BLOCK_FLOATS or columns % BLOCK_FLOATS:
             raise OpTypeError(
                 f"lines of {own.columns} cannot be read as lines of {columns}: not whole blocks"
             )

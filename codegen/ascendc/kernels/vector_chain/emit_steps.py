@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.hardware_units import BLOCK_FLOATS, MAX_REPEAT_STRIDE, REPEAT_FLOATS
 from ascendfx.codegen.ascendc.kernels.vector_chain.layout import Form, Layout
 from ascendfx.codegen.ascendc.kernels.vector_chain.program import (
     Apply,
@@ -24,16 +25,11 @@ from ascendfx.codegen.ascendc.kernels.vector_chain.tables import (
     uses_block_copy,
     uses_pattern,
 )
-from ascendfx.codegen.ascendc.kernels.vector_chain.tile_text import (
-    TileText,
-    index,
-    signed,
-    times,
-)
+from ascendfx.codegen.ascendc.kernels.vector_chain.tile_text import TileText, index, signed, times
 from ascendfx.codegen.ascendc.kernels.vector_kernel import float_literal
 
-_LONGEST_STRIDE = 255 * 8
-"""Elements a repeat stride reaches: 255 blocks."""
+_LONGEST_STRIDE = MAX_REPEAT_STRIDE * BLOCK_FLOATS
+"""Elements a repeat stride reaches."""
 
 
 def write_step(out: CppWriter, text: TileText, i: int, step: Step) -> None:  # noqa: C901, PLR0912  # a match over a closed union
@@ -91,10 +87,10 @@ def _write_columns(out: CppWriter, text: TileText, i: int, step: Columns) -> Non
         out.line(f"TakeEverySecond(v{i}, v{step.source}, {step.start}, {text.elements(source)});")
     elif uses_block_copy(text.plan.program, i):
         text.helpers.add("CopyBlocks")
-        gap = (source.pitch - result.pitch) // 8
+        gap = (source.pitch - result.pitch) // BLOCK_FLOATS
         out.line(
             f"CopyBlocks(v{i}, v{step.source}{index(str(step.start))}, {text.lines(result)}, "
-            f"{result.pitch // 8}, {gap}, 0);"
+            f"{result.pitch // BLOCK_FLOATS}, {gap}, 0);"
         )
     else:
         _write_gather(out, text, i, f"v{step.source}", source.pitch)
@@ -118,10 +114,10 @@ def _write_join(out: CppWriter, text: TileText, i: int, step: Join) -> None:
     start = 0
     for part in step.sources:
         own = text.layout(part)
-        gap = (result.pitch - own.pitch) // 8
+        gap = (result.pitch - own.pitch) // BLOCK_FLOATS
         out.line(
             f"CopyBlocks(v{i}{index(str(start))}, v{part}, {text.lines(result)}, "
-            f"{own.pitch // 8}, 0, {gap});"
+            f"{own.pitch // BLOCK_FLOATS}, 0, {gap});"
         )
         start += own.columns
 
@@ -183,7 +179,7 @@ def _write_lines(
     plain = all(each.block and (groups == 1 or each.line == pitch) for each in accesses)
     lines = text.plan.tile.rows * groups
     short = pitch <= _LONGEST_STRIDE
-    if plain and (not short or -(-pitch // 64) * groups >= text.plan.tile.rows):
+    if plain and (not short or -(-pitch // REPEAT_FLOATS) * groups >= text.plan.tile.rows):
         with out.block(f"for (uint32_t i = 0; i < {text.rows(result)}; ++i)"):
             operands = ", ".join(
                 f"v{value}{index(times('i', access.row) if access.row else '0')}"
@@ -191,7 +187,7 @@ def _write_lines(
             )
             out.line(f"{step.instruction}(v{i}[i * {own_row}], {operands}, {own_row});")
         return
-    by_lines = short and (-(-pitch // 64) <= lines or groups > 1)
+    by_lines = short and (-(-pitch // REPEAT_FLOATS) <= lines or groups > 1)
     name = f"{step.instruction}{'Lines' if by_lines else 'Columns'}"
     text.helpers.add(name)
     shape = ", ".join(f"{access.line}, {access.block}" for access in accesses)

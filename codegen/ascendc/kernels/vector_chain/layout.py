@@ -3,10 +3,7 @@
 import enum
 from dataclasses import dataclass
 
-from ascendfx.codegen.ascendc.kernels.vector_kernel import round_up
-
-BLOCK = 8
-"""f32 elements of a 32-byte block; every line of a value starts one."""
+from ascendfx.codegen.ascendc.hardware_units import BLOCK_FLOATS, round_up
 
 
 class Form(enum.Enum):
@@ -38,14 +35,14 @@ class Layout:
         """Elements from line to line."""
         if self.form is Form.SCALAR:
             return 1
-        return round_up(self.columns, BLOCK)
+        return round_up(self.columns, BLOCK_FLOATS)
 
     def elements(self, rows: int) -> int:
         """Return the f32 elements of a tile of ``rows`` token rows."""
         lines = (rows if self.per_row else 1) * self.groups
         if self.form is Form.LINE:
             return lines * self.pitch
-        return round_up(lines, BLOCK) * (BLOCK if self.form is Form.BLOCK else 1)
+        return round_up(lines, BLOCK_FLOATS) * (BLOCK_FLOATS if self.form is Form.BLOCK else 1)
 
 
 def line_layout(groups: int, columns: int, *, per_row: bool) -> Layout:

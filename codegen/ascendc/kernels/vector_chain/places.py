@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ascendfx.codegen.ascendc.hardware_units import BLOCK_FLOATS, QUEUE_EVENTS, round_up
 from ascendfx.codegen.ascendc.kernels.vector_chain.layout import Form, Layout
 from ascendfx.codegen.ascendc.kernels.vector_chain.program import (
     Apply,
@@ -15,17 +16,10 @@ from ascendfx.codegen.ascendc.kernels.vector_chain.program import (
     Store,
     sources_of,
 )
-from ascendfx.codegen.ascendc.kernels.vector_kernel import round_up
 from ascendfx.ir.tensor_type import DType
-
-QUEUE_EVENTS = 8
-"""Buffers the queues of one position may own, an event id each (asc-devkit, TQue overview)."""
 
 _MOST_OWN_QUEUES = 2
 """Loads with a queue of their own if not all can have one: two buffers each, two shared queues."""
-
-_ALIGNMENT = 8
-"""Values start at multiples of this many f32 elements: 32 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +137,7 @@ def place_values(program: ChainProgram, schedule: Schedule, tile: Tile) -> Place
     for i in schedule.once:
         if not stays_in_queue(program, i) and not isinstance(program.steps[i], Relabel):
             starts[i] = kept
-            kept += round_up(tile.layout(program.layouts[i]).elements(1), _ALIGNMENT)
+            kept += round_up(tile.layout(program.layouts[i]).elements(1), BLOCK_FLOATS)
     arena = _Arena(kept)
     for index, i in enumerate(schedule.tile):
         step = program.steps[i]
@@ -182,7 +176,7 @@ class _Arena:
         self.end = kept
 
     def take(self, owner: int, size: int) -> int:
-        size = round_up(max(size, 1), _ALIGNMENT)
+        size = round_up(max(size, 1), BLOCK_FLOATS)
         start = self._kept
         for begin, end in sorted(self._taken.values()):
             if start + size <= begin:

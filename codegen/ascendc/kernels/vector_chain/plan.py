@@ -3,12 +3,19 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from ascendfx.codegen.ascendc.hardware_units import (
+    BLOCK_BYTES,
+    BLOCK_FLOATS,
+    MAX_COPY_PIECES,
+    MAX_REPEATS,
+    QUEUE_EVENTS,
+    round_up,
+)
 from ascendfx.codegen.ascendc.kernel import DeviceSize
 from ascendfx.codegen.ascendc.kernels.reduction_work import reduce_max_work_elements
 from ascendfx.codegen.ascendc.kernels.vector_chain.layout import Form
 from ascendfx.codegen.ascendc.kernels.vector_chain.lower import lower_graph
 from ascendfx.codegen.ascendc.kernels.vector_chain.places import (
-    QUEUE_EVENTS,
     Places,
     Schedule,
     Tile,
@@ -16,21 +23,14 @@ from ascendfx.codegen.ascendc.kernels.vector_chain.places import (
     schedule_steps,
     stays_in_queue,
 )
-from ascendfx.codegen.ascendc.kernels.vector_chain.program import (
-    ChainProgram,
-    Load,
-    Reduce,
-    Store,
-)
+from ascendfx.codegen.ascendc.kernels.vector_chain.program import ChainProgram, Load, Reduce, Store
 from ascendfx.codegen.ascendc.kernels.vector_chain.tables import Table, tables_of
 from ascendfx.codegen.ascendc.kernels.vector_kernel import (
-    MAX_COPY_BLOCKS,
     BufferKind,
     LocalBuffer,
     RowView,
     blocks_for,
     local_bytes,
-    round_up,
 )
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
@@ -45,7 +45,7 @@ _COPIES = ((2, 2), (2, 1), (1, 1))
 
 _QUEUES = (BufferKind.INPUT, BufferKind.OUTPUT)
 
-_MAX_LINES = 8 * 255
+_MAX_LINES = BLOCK_FLOATS * MAX_REPEATS
 """Lines of a tile: one Brcb spreads eight per repeat (asc-devkit, Brcb)."""
 
 
@@ -121,7 +121,7 @@ def plan_vector_chain(
     blocks = blocks_for(rows.capacity, target)
     schedule = schedule_steps(program, in_pieces=False)
     groups = max(each.groups for each in program.layouts)
-    most = max(1, min(-(-rows.capacity // blocks), min(_MAX_LINES, MAX_COPY_BLOCKS) // groups))
+    most = max(1, min(-(-rows.capacity // blocks), min(_MAX_LINES, MAX_COPY_PIECES) // groups))
     request = _Request(graph.name, program, schedule, rows, blocks, 1)
     request = _most_buffers(request, target)
     best = _measure(request, Tile(1))
@@ -205,7 +205,7 @@ def _measure(request: _Request, tile: Tile) -> VectorChainPlan:
     ]
     work = max((reduce_max_work_elements(each, with_index=False) for each in lines), default=0)
     buffers = [
-        LocalBuffer("arenaBuffer", BufferKind.SCRATCH, round_up(places.elements, 8) * 4),
+        LocalBuffer("arenaBuffer", BufferKind.SCRATCH, round_up(places.elements, BLOCK_FLOATS) * 4),
         *_queues(request, tile),
     ]
     if work:
@@ -264,10 +264,10 @@ def queue_bytes(program: ChainProgram, i: int, dtype: DType, tile: Tile) -> int:
     layout = tile.layout(program.layouts[i])
     lines = (tile.rows if layout.per_row else 1) * layout.groups
     if layout.form is Form.SCALAR:
-        return round_up(lines * dtype.bytes, 32)
+        return round_up(lines * dtype.bytes, BLOCK_BYTES)
     return lines * queue_pitch(layout.columns, dtype) * dtype.bytes
 
 
 def queue_pitch(columns: int, dtype: DType) -> int:
     """Return the elements from line to line in a queue: whole 32-byte blocks."""
-    return round_up(columns * dtype.bytes, 32) // dtype.bytes
+    return round_up(columns * dtype.bytes, BLOCK_BYTES) // dtype.bytes

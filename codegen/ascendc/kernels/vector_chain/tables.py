@@ -2,19 +2,14 @@
 
 from dataclasses import dataclass
 
-from ascendfx.codegen.ascendc.kernels.vector_chain.places import (
-    Places,
-    Schedule,
-    Tile,
-    root_of,
-)
+from ascendfx.codegen.ascendc.hardware_units import BLOCK_FLOATS, round_up
+from ascendfx.codegen.ascendc.kernels.vector_chain.places import Places, Schedule, Tile, root_of
 from ascendfx.codegen.ascendc.kernels.vector_chain.program import (
     ChainProgram,
     Columns,
     Interleave,
     Pack,
 )
-from ascendfx.codegen.ascendc.kernels.vector_kernel import round_up
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +53,7 @@ def uses_pattern(program: ChainProgram, i: int) -> bool:
 def uses_block_copy(program: ChainProgram, i: int) -> bool:
     """Return whether step ``i`` takes neighbouring columns from a block's start on."""
     step = program.steps[i]
-    return isinstance(step, Columns) and step.step == 1 and step.start % 8 == 0
+    return isinstance(step, Columns) and step.step == 1 and step.start % BLOCK_FLOATS == 0
 
 
 def tables_of(
@@ -69,7 +64,7 @@ def tables_of(
     packed = 0
     for i in (*schedule.once, *schedule.tile):
         step = program.steps[i]
-        pitch = round_up(program.layouts[i].columns, 8)
+        pitch = round_up(program.layouts[i].columns, BLOCK_FLOATS)
         if isinstance(step, Columns):
             if not uses_pattern(program, i) and not uses_block_copy(program, i):
                 tables.append(Table(table_name(i), pitch, 4 * step.start, 4 * step.step))
