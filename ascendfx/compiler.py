@@ -1,9 +1,10 @@
 """`compile`: from a model to an engine that generates."""
 
+from collections.abc import Sequence
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ascendfx.runtime.arguments import check_function, check_text, checked_folder
 from ascendfx.runtime.compile_model import Limits, compile_model, trace_folder_of
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.progress import Progress, silent
@@ -11,6 +12,8 @@ from ascendfx.runtime.start_engine import check_executor, start_engine
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from ascendfx.rules import Rule
 
 
 def compile(  # noqa: A001  # the field's name for it
@@ -23,6 +26,8 @@ def compile(  # noqa: A001  # the field's name for it
     prefill_chunk: int = 128,
     cache_blocks: int | None = None,
     executor: str = "emulator",
+    strategy: str = "ordered",
+    rules: "Sequence[Rule]" = (),
     dump_dir: str | PathLike[str] | None = None,
     kernel_cache: str | PathLike[str] | None = None,
     progress: Progress = silent,
@@ -44,7 +49,12 @@ def compile(  # noqa: A001  # the field's name for it
         cache_blocks: Cache blocks of 128 tokens; None: enough for ``max_batch`` full requests.
         executor: ``"emulator"`` builds the kernels with g++ and runs them on the CPU;
             ``"reference"`` interprets the graph in float64.
-        dump_dir: Receives the program after each pass.
+        strategy: ``"ordered"`` applies rules in a fixed order, ``"search"`` looks for the cheapest
+            form of each plan under the cost model of the target (needs egglog).
+        rules: Rules of your own that `ascendfx.rules.register` has checked; they are applied where
+            the operations are raised, before the caches are placed.
+        dump_dir: Receives the program after each pass, plans and kernels; `ascendfx bisect` and
+            `ascendfx report` read it.
         kernel_cache: Folder of built kernels and traced models; None: the user's cache folder.
         progress: ``progress(what, done, total)`` as each stage goes on; silent by default.
 
@@ -52,20 +62,23 @@ def compile(  # noqa: A001  # the field's name for it
         GraphError: The model cannot be captured or lowered, or an option is wrong; the message
             says what, where and what to do.
     """
+    check_text("target", target)
+    if dtype is not None:
+        check_text("dtype", dtype)
     check_executor(executor)
+    check_function("progress", progress)
+    dumps = checked_folder("dump_dir", dump_dir)
+    kernels = checked_folder("kernel_cache", kernel_cache)
     limits = Limits(max_batch, max_context, prefill_chunk, cache_blocks)
     compiled = compile_model(
         model,
         target,
         dtype=dtype,
         limits=limits,
-        dump_dir=Path(dump_dir) if dump_dir else None,
-        trace_folder=trace_folder_of(Path(kernel_cache) if kernel_cache else None),
+        strategy=strategy,
+        rules=rules,
+        dump_dir=dumps,
+        trace_folder=trace_folder_of(kernels),
         progress=progress,
     )
-    return start_engine(
-        compiled,
-        executor,
-        kernel_cache=Path(kernel_cache) if kernel_cache else None,
-        progress=progress,
-    )
+    return start_engine(compiled, executor, kernel_cache=kernels, progress=progress)

@@ -1,15 +1,11 @@
 """Run passes in order, and remember what each one did."""
 
-import json
-import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
-from ascendfx.ir.text.printer import print_program
 from ascendfx.passes.absorb_projections import AbsorbProjections
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
@@ -66,41 +62,58 @@ class PassRun:
     """One line of the pipeline report.
 
     Attributes:
-        name: The pass.
+        rewrite: The pass.
         seconds: How long it took; never part of a result.
         statistics: Counts by name.
         remarks: Missed opportunities.
+        before: The program that it was given.
         program: The program after the pass; the object before it if nothing changed.
     """
 
-    name: str
+    rewrite: ProgramPass
     seconds: float
     statistics: Mapping[str, int]
     remarks: tuple[str, ...]
+    before: Program
     program: Program
+
+    @property
+    def name(self) -> str:
+        """The name of the pass."""
+        return self.rewrite.name
+
+    @property
+    def changed(self) -> bool:
+        """Whether the pass did anything."""
+        return self.program is not self.before
+
+
+PassObserver = Callable[[PassRun], None]
+"""Called after each pass: for dumps, progress and verification; what it raises ends the run."""
+
+
+def unobserved(run: PassRun) -> None:
+    """Do nothing."""
 
 
 def run_pipeline(
-    program: Program, passes: Iterable[ProgramPass], *, dump_dir: Path | None = None
+    program: Program, passes: Iterable[ProgramPass], *, observe: PassObserver = unobserved
 ) -> tuple[Program, tuple[PassRun, ...]]:
     """Return the final program and one record per pass.
 
-    With ``dump_dir``, ``00-input.ir`` and ``NN-<pass>.ir`` hold the program before and after each
-    pass and ``index.json`` what each pass said; every file is complete as soon as it has its name.
+    Raises:
+        GraphError: A pass refuses the program, or returns something else than a program.
     """
-    if dump_dir is not None:
-        dump_dir.mkdir(parents=True, exist_ok=True)
-        _write(dump_dir / "00-input.ir", print_program(program))
     runs: list[PassRun] = []
     for each in passes:
         start = time.perf_counter()
         result = each.run(program)
         elapsed = time.perf_counter() - start
         _check_result(each.name, result)
+        run = PassRun(each, elapsed, result.statistics, result.remarks, program, result.program)
+        runs.append(run)
+        observe(run)
         program = result.program
-        runs.append(PassRun(each.name, elapsed, result.statistics, result.remarks, program))
-        if dump_dir is not None:
-            _dump(dump_dir, runs)
     return program, tuple(runs)
 
 
@@ -113,25 +126,3 @@ def _check_result(name: str, result: object) -> None:
             hint="a pass returns PassResult(program), with the program it was given if nothing "
             "applied",
         )
-
-
-def _dump(directory: Path, runs: list[PassRun]) -> None:
-    name = f"{len(runs):02d}-{runs[-1].name}.ir"
-    _write(directory / name, print_program(runs[-1].program))
-    index = [
-        {
-            "file": f"{number:02d}-{run.name}.ir",
-            "pass": run.name,
-            "seconds": round(run.seconds, 6),
-            "statistics": dict(run.statistics),
-            "remarks": list(run.remarks),
-        }
-        for number, run in enumerate(runs, start=1)
-    ]
-    _write(directory / "index.json", json.dumps(index, indent=1) + "\n")
-
-
-def _write(path: Path, text: str) -> None:
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)

@@ -1,35 +1,37 @@
 """The chain from a model to plans: capture, rewrite, lower."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
 from ascendfx.codegen.ascendc.lowering.lower_program import lower_program
-from ascendfx.codegen.ascendc.target import find_target
+from ascendfx.codegen.ascendc.target import Target, find_target
 from ascendfx.codegen.ascendc.weight_spec import WeightSpec
 from ascendfx.ir.cache_block import BLOCK_TOKENS
+from ascendfx.ir.capture.captured_model import CapturedModel
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType
-from ascendfx.passes.graph_pass import ProgramPass
-from ascendfx.passes.pipeline import run_pipeline
+from ascendfx.passes.registered_rules import require_registered
+from ascendfx.passes.rule import Rule
 from ascendfx.runtime.checkpoint.capture_model import capture_model
 from ascendfx.runtime.compiled_model import CompiledModel
-from ascendfx.runtime.disk_error import writing
+from ascendfx.runtime.dumps.write_dump import DumpHeader, DumpWriter
 from ascendfx.runtime.emulator.kernel_cache import default_cache_dir
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.limit import checked_limit
-from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
+from ascendfx.runtime.presets import passes_for, serving_passes
 from ascendfx.runtime.progress import Progress, silent
+from ascendfx.runtime.rewriting import Rewriting
 
 if TYPE_CHECKING:
     from torch import nn
 
 _DTYPES = {"float32": DType.F32, "bfloat16": DType.BF16}
-_PASSES: Mapping[str, tuple[ProgramPass, ...]] = {"decode": DECODE, "prefill": PREFILL}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,8 @@ def compile_model(
     dtype: str | None = None,
     limits: Limits | None = None,
     plans: Sequence[str] = ("decode", "prefill"),
+    strategy: str = "ordered",
+    rules: Sequence[Rule] = (),
     dump_dir: Path | None = None,
     trace_folder: Path | None = None,
     progress: Progress = silent,
@@ -93,7 +97,11 @@ def compile_model(
         dtype: ``"float32"`` or ``"bfloat16"``; None keeps the checkpoint's own.
         limits: Sizes the plans are made for.
         plans: Which kinds of step to compile.
-        dump_dir: Receives the program after each pass, in ``serving``, ``decode`` and ``prefill``.
+        strategy: ``"ordered"`` applies rules in a fixed order, ``"search"`` looks for the cheapest
+            form.
+        rules: Registered rules of the caller, applied to the raised operations; see
+            `ascendfx.runtime.presets.serving_passes`.
+        dump_dir: Receives the program after each pass, plans and kernels; see dumps/README.md.
         trace_folder: Keeps what tracing a directory yields for the next time; None: no folder.
         progress: Told about each stage.
 
@@ -103,33 +111,24 @@ def compile_model(
     """
     chip = find_target(target)
     limits = limits or Limits()
-    if dtype is not None and dtype not in _DTYPES:
-        raise GraphError(
-            "unknown-dtype", f"no element format `{dtype}`", hint="use float32 or bfloat16"
-        )
-    if dump_dir:
-        with writing(dump_dir):  # before the work, not after it
-            dump_dir.mkdir(parents=True, exist_ok=True)
-    progress("capture", 0, 1)
-    captured = capture_model(
-        model, dtype=_DTYPES[dtype] if dtype else None, trace_folder=trace_folder
-    )
-    progress("capture", 1, 1)
-    if captured.facts.dtype not in _DTYPES.values():
-        raise GraphError(
-            code="unknown-dtype",
-            reason=f"the model computes in {captured.facts.dtype.value}, kernels in f32 and bf16",
-            hint='pass dtype="float32" or dtype="bfloat16"',
-        )
-    progress("derive the serving form", 0, 1)
-    serving = _rewrite(captured.program, TO_SERVING, dump_dir, "serving")
-    progress("derive the serving form", 1, 1)
+    _check_dtype(dtype)
+    chosen = {
+        name: passes_for(name, strategy=strategy, target=chip, limits=limits) for name in plans
+    }
+    to_serving = serving_passes(require_registered(rules))
+    writer = DumpWriter(dump_dir) if dump_dir else None
+    if writer:  # before the work, not after it
+        writer.begin(_header(model, dtype, chip, limits, strategy, plans))
+    captured = _captured(model, dtype, trace_folder, progress)
+    rewriting = Rewriting(writer, progress)
+    serving = rewriting.run("serving", captured.program, to_serving)
     programs: dict[str, Program] = {}
     lowered: dict[str, LaunchPlan] = {}
     weights: dict[str, WeightSpec] = {}
     for name in plans:
+        programs[name] = rewriting.run(name, serving, chosen[name])
         progress(f"lower {name}", 0, 1)
-        programs[name] = _rewrite(serving, _PASSES[name], dump_dir, name)
+        start = time.perf_counter()
         lowered[name], specs = lower_program(
             programs[name],
             target=chip,
@@ -140,6 +139,9 @@ def compile_model(
             blocks=limits.blocks,
         )
         weights.update({spec.name: spec for spec in specs})
+        if writer:
+            writer.timed(f"lower {name}", time.perf_counter() - start)
+            writer.plan(lowered[name])
         progress(f"lower {name}", 1, 1)
     return CompiledModel(
         target=chip,
@@ -155,10 +157,47 @@ def compile_model(
     )
 
 
-def _rewrite(
-    program: Program, passes: Sequence[ProgramPass], dump_dir: Path | None, name: str
-) -> Program:
-    if dump_dir is None:
-        return run_pipeline(program, passes)[0]
-    with writing(dump_dir):
-        return run_pipeline(program, passes, dump_dir=dump_dir / name)[0]
+def _check_dtype(dtype: str | None) -> None:
+    if dtype is not None and dtype not in _DTYPES:
+        raise GraphError(
+            "unknown-dtype", f"no element format `{dtype}`", hint="use float32 or bfloat16"
+        )
+
+
+def _captured(
+    model: "nn.Module | str | PathLike[str]",
+    dtype: str | None,
+    trace_folder: Path | None,
+    progress: Progress,
+) -> CapturedModel:
+    progress("capture", 0, 1)
+    captured = capture_model(
+        model, dtype=_DTYPES[dtype] if dtype else None, trace_folder=trace_folder
+    )
+    progress("capture", 1, 1)
+    if captured.facts.dtype not in _DTYPES.values():
+        raise GraphError(
+            code="unknown-dtype",
+            reason=f"the model computes in {captured.facts.dtype.value}, kernels in f32 and bf16",
+            hint='pass dtype="float32" or dtype="bfloat16"',
+        )
+    return captured
+
+
+def _header(
+    model: "nn.Module | str | PathLike[str]",
+    dtype: str | None,
+    target: Target,
+    limits: Limits,
+    strategy: str,
+    plans: Sequence[str],
+) -> DumpHeader:
+    named = isinstance(model, str | PathLike)
+    return DumpHeader(
+        source=str(Path(model).resolve()) if named else None,
+        dtype=dtype,
+        target=target.name,
+        limits=asdict(limits),
+        strategy=strategy,
+        stages=("serving", *plans),
+    )

@@ -1,21 +1,35 @@
 """Named pipelines from a captured program to the programs that are lowered."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.absorb_projections import AbsorbProjections
+from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import RAISE
+from ascendfx.passes.rule import Rule
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.simplify import Simplify
 
 TO_SERVING: tuple[ProgramPass, ...] = (*RAISE, ShareCommon(), DeriveIncrementalForm())
 """From the captured forward to the step over rows with caches."""
+
+
+def serving_passes(rules: Sequence[Rule] = ()) -> tuple[ProgramPass, ...]:
+    """Return `TO_SERVING` with rules of the caller.
+
+    They are applied once, to a fixed point, where the operations are raised but still those of the
+    model: after `RAISE`, before the caches are placed, so that both plans and the search see them.
+    """
+    if not rules:
+        return TO_SERVING
+    return (*RAISE, ApplyRules(tuple(rules)), Simplify(), *TO_SERVING[len(RAISE) :])
+
 
 _CLEAN_UP: tuple[ProgramPass, ...] = (
     Simplify(),

@@ -25,6 +25,7 @@ from ascendfx.runtime.package.save_package import check_place, save_package
 @options.max_context
 @options.prefill_chunk
 @options.cache_blocks
+@options.strategy
 @options.dump_dir
 def compile_command(
     model: Path,
@@ -35,6 +36,7 @@ def compile_command(
     max_context: int,
     prefill_chunk: int,
     cache_blocks: int | None,
+    strategy: str,
     dump_dir: Path | None,
 ) -> None:
     """Compile the Hugging Face directory MODEL to a package of kernels, plans and weights."""
@@ -46,6 +48,7 @@ def compile_command(
             target,
             dtype=dtype,
             limits=limits,
+            strategy=strategy,
             dump_dir=dump_dir,
             trace_folder=trace_folder_of(None),
             progress=progress,

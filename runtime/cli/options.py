@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ascendfx.codegen.ascendc.target import target_names
+from ascendfx.runtime.presets import STRATEGIES
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -52,7 +53,14 @@ dump_dir: Decorator = click.option(
     "--dump-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default=None,
-    help="Write the program after each pass to this folder.",
+    help="Write the program after each pass, plans and kernels to this folder.",
+)
+strategy: Decorator = click.option(
+    "--strategy",
+    type=click.Choice(STRATEGIES),
+    default="ordered",
+    show_default=True,
+    help="Apply rules in a fixed order, or search for the cheapest form on the target.",
 )
 kernel_cache: Decorator = click.option(
     "--kernel-cache",

@@ -1,6 +1,5 @@
-"""The pipeline runs, measures, dumps, and returns the same object when nothing happens."""
+"""The pipeline runs, tells what each pass did, and returns the same object when nothing happens."""
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -12,36 +11,21 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
-from ascendfx.passes.pipeline import PASSES, RAISE, run_pipeline
-from ascendfx.passes.simplify import Simplify
+from ascendfx.passes.pipeline import PASSES, RAISE, PassRun, run_pipeline
 from tests.passes.test_raising_models import captured
 
 _FILES = Path(__file__).parents[1] / "filecheck"
 
 
-def test_every_step_is_dumped_and_can_be_read_back(tmp_path: Path) -> None:
+def test_each_pass_is_observed_with_the_programs_around_it() -> None:
     program = captured("llama_f32")
-    final, runs = run_pipeline(program, RAISE, dump_dir=tmp_path / "dump")
-    files = sorted(path.name for path in (tmp_path / "dump").iterdir())
-    names = [f"{i:02d}-{each.name}.ir" for i, each in enumerate(RAISE, start=1)]
-    assert files == ["00-input.ir", *names, "index.json"]
-    texts = [(tmp_path / "dump" / name).read_text(encoding="utf-8") for name in files[:-1]]
-    assert parse_program(texts[0]) == program
-    assert [parse_program(text) for text in texts[1:]] == [run.program for run in runs]
-    assert runs[-1].program == final
-
-
-def test_the_index_says_what_each_pass_did(tmp_path: Path) -> None:
-    path = _FILES / "rms-norm.eps-is-zero.ir"
-    program = parse_program(path.read_text(encoding="utf-8"), file=path.name)
-    run_pipeline(program, [PASSES["rms-norm"], Simplify()], dump_dir=tmp_path)
-    index = json.loads((tmp_path / "index.json").read_text(encoding="utf-8"))
-    assert [entry["file"] for entry in index] == ["01-apply-rules.ir", "02-simplify.ir"]
-    assert index[0]["statistics"] == {}
-    assert index[0]["remarks"] == [
-        "rms-norm: eps is not positive: a zero row has no norm at rms-norm.eps-is-zero.ir:17"
-    ]
-    assert index[0]["seconds"] >= 0
+    seen: list[PassRun] = []
+    final, runs = run_pipeline(program, RAISE, observe=seen.append)
+    assert tuple(seen) == runs
+    assert [run.rewrite for run in runs] == list(RAISE)
+    assert [run.before for run in runs] == [program, *(run.program for run in runs[:-1])]
+    assert runs[-1].program is final
+    assert [run.changed for run in runs] == [bool(run.statistics) for run in runs]
 
 
 def test_nothing_to_do_returns_the_same_object() -> None:
@@ -62,12 +46,11 @@ class _Fails(ProgramPass):
         raise RuntimeError("this pass is broken")
 
 
-def test_a_broken_pass_leaves_complete_dumps_of_those_before(tmp_path: Path) -> None:
-    program = captured("llama_f32")
+def test_a_broken_pass_ends_the_run_after_those_before_were_seen() -> None:
+    seen: list[PassRun] = []
     with pytest.raises(RuntimeError, match="broken"):
-        run_pipeline(program, [DropUnused(), _Fails()], dump_dir=tmp_path)
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert names == ["00-input.ir", "01-drop-unused.ir", "index.json"]
+        run_pipeline(captured("llama_f32"), [DropUnused(), _Fails()], observe=seen.append)
+    assert [run.name for run in seen] == ["drop-unused"]
 
 
 def test_names_are_unique_and_kebab_case() -> None:

@@ -1,0 +1,1 @@
+"""What a compilation leaves behind for people and for later processes."""

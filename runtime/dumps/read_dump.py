@@ -1,0 +1,158 @@
+"""Read a dump directory, made by another process and perhaps on another day."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.program import Program
+from ascendfx.ir.text.located import parse_located
+from ascendfx.ir.verify import verify_program
+from ascendfx.passes.describe_pass import PassForm
+from ascendfx.passes.graph_pass import Fidelity
+from ascendfx.runtime.dumps.json_file import read_json_file
+from ascendfx.runtime.dumps.write_dump import FORMAT, HEADER, INDEX, DumpHeader
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedPass:
+    """One pass of a stage.
+
+    Attributes:
+        number: Its place in the stage, from 1.
+        file: Name of the file of the program after it.
+        form: How to make the pass again.
+        fidelity: What the pass promises.
+        statistics: Counts by name.
+        remarks: Near misses.
+        changed: Whether it did anything.
+    """
+
+    number: int
+    file: str
+    form: PassForm
+    fidelity: Fidelity
+    statistics: Mapping[str, int]
+    remarks: tuple[str, ...]
+    changed: bool
+
+    @property
+    def name(self) -> str:
+        """The name of the pass."""
+        return self.form.name
+
+
+@dataclass(frozen=True)
+class DumpedStage:
+    """A folder of programs.
+
+    Attributes:
+        name: ``serving``, ``decode`` or ``prefill``.
+        directory: The folder.
+        passes: In order.
+    """
+
+    name: str
+    directory: Path
+    passes: tuple[DumpedPass, ...]
+
+    def program(self, number: int) -> Program:
+        """Return the program after so many passes; 0 is what the stage was given.
+
+        Raises:
+            GraphError: The file is missing, cut off, or no program.
+        """
+        name = self.passes[number - 1].file if number else "00-input.ir"
+        file = self.directory / name
+        try:
+            text = file.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise GraphError("damaged-dump", f"{file} cannot be read: {error}") from error
+        program = parse_located(text, file=str(file))
+        verify_program(program)
+        return program
+
+
+@dataclass(frozen=True)
+class Dump:
+    """A dump directory.
+
+    Attributes:
+        directory: The folder.
+        header: What it says of the compilation.
+    """
+
+    directory: Path
+    header: DumpHeader
+
+    @cached_property
+    def stages(self) -> tuple[DumpedStage, ...]:
+        """The stages that the compilation reached, in order.
+
+        Raises:
+            GraphError: An index is missing or says nonsense.
+        """
+        return tuple(
+            _read_stage(self.directory / name)
+            for name in self.header.stages
+            if (self.directory / name).is_dir()
+        )
+
+
+def read_dump(directory: Path) -> Dump:
+    """Return what a directory holds; programs are read when they are asked for.
+
+    Raises:
+        GraphError: It is no dump, of another version, or damaged.
+    """
+    if not (directory / HEADER).is_file():
+        raise GraphError(
+            code="not-a-dump",
+            reason=f"{directory} is no dump directory: it has no {HEADER}",
+            hint="`ascendfx compile ... --dump-dir DIR` writes one",
+        )
+    data = read_json_file(directory / HEADER, "the header of a dump")
+    if not isinstance(data, dict):
+        raise GraphError("damaged-dump", f"{directory / HEADER} holds no object")
+    if data.get("format") != FORMAT:
+        raise GraphError(
+            code="dump-version",
+            reason=f"the dump has format {data.get('format')}, this version reads {FORMAT}",
+            hint="compile again",
+        )
+    wanted = [field.name for field in fields(DumpHeader)]
+    missing = [name for name in wanted if name not in data]
+    if missing or not isinstance(data["stages"], list):
+        raise GraphError(
+            "damaged-dump", f"{directory / HEADER} does not name `{(missing or ['stages'])[0]}`"
+        )
+    return Dump(directory, DumpHeader(**{name: data[name] for name in wanted}))
+
+
+def _read_stage(folder: Path) -> DumpedStage:
+    file = folder / INDEX
+    data = read_json_file(file, "what each pass did")
+    try:
+        passes = tuple(_entry(number, each) for number, each in enumerate(data, start=1))
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise GraphError(
+            "damaged-dump", f"{file} was edited or is of another version: {error!r}"
+        ) from error
+    return DumpedStage(folder.name, folder, passes)
+
+
+def _entry(number: int, entry: Mapping[str, Any]) -> DumpedPass:
+    file, name, changed = entry["file"], entry["pass"], entry["changed"]
+    if file != f"{number:02d}-{name}.ir" or "/" in file or not isinstance(changed, bool):
+        raise ValueError(f"entry {number} names the file {file!r}")
+    return DumpedPass(
+        number=number,
+        file=file,
+        form=PassForm(name, str(entry["code"]), dict(entry["parameters"])),
+        fidelity=Fidelity(entry["fidelity"]),
+        statistics=dict(entry["statistics"]),
+        remarks=tuple(map(str, entry["remarks"])),
+        changed=changed,
+    )

@@ -1,0 +1,201 @@
+"""Write a dump directory while a model is compiled."""
+
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ascendfx.codegen.ascendc.launch_plan import LaunchPlan, print_plan
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.program import Program
+from ascendfx.ir.text.located import print_located
+from ascendfx.passes.describe_pass import describe_pass
+from ascendfx.passes.pipeline import PassRun
+from ascendfx.runtime.disk_error import writing
+from ascendfx.runtime.dumps.json_file import read_json_file, write_json, write_text
+from ascendfx.version import VERSION
+
+FORMAT = 1
+"""Version of the directory; see README.md of this folder."""
+HEADER, TIMING, INDEX = "dump.json", "timing.json", "index.json"
+_PLAIN = re.compile(r"[a-z][a-z0-9-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class DumpHeader:
+    """What a dump says of the compilation as a whole.
+
+    Attributes:
+        source: The checkpoint directory; None for a module.
+        dtype: Element format that was asked for; None for the checkpoint's own.
+        target: Name of the chip.
+        limits: Sizes the plans are made for.
+        strategy: How the forms of the plans were chosen.
+        stages: Names of the folders, in order.
+        verify: What was verified, and on which tokens; None if nothing was.
+    """
+
+    source: str | None
+    dtype: str | None
+    target: str
+    limits: Mapping[str, int | None]
+    strategy: str
+    stages: Sequence[str]
+    verify: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorstPlace:
+    """Where a program is farthest from the truth, measured by its bound.
+
+    Attributes:
+        graph: Name of the function.
+        node: Position of the node.
+        op: Its mnemonic.
+        location: The line of the model.
+    """
+
+    graph: str
+    node: int
+    op: str
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassError:
+    """How far a program is from the float64 truth.
+
+    Attributes:
+        max: Largest absolute difference of any compared value.
+        rms: Root of the mean square of the differences.
+        bound: What rounding explains where ``max`` was found.
+        worst: The place.
+    """
+
+    max: float
+    rms: float
+    bound: float
+    worst: WorstPlace
+
+
+@dataclass
+class DumpWriter:
+    """Writes each file when its contents are known, so that an ended compilation leaves them.
+
+    Attributes:
+        directory: Must not exist, be empty, or hold an older dump.
+    """
+
+    directory: Path
+    _index: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
+    _seconds: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def begin(self, header: DumpHeader) -> None:
+        """Make the directory and write its header; an older dump is removed first.
+
+        Raises:
+            GraphError: The place holds something else, or cannot be written.
+        """
+        with writing(self.directory):
+            prepare_directory(self.directory)
+            data = {"format": FORMAT, "ascendfx": VERSION, **asdict(header)}
+            write_json(self.directory / HEADER, data | {"stages": list(header.stages)})
+
+    def stage(self, name: str, program: Program) -> None:
+        """Begin the folder of a stage with the program that its passes are given."""
+        with writing(self.directory):
+            (self.directory / name).mkdir(exist_ok=True)
+            write_text(self.directory / name / "00-input.ir", print_located(program))
+            self._index[name] = []
+            write_json(self.directory / name / INDEX, [])
+
+    def passed(
+        self, stage: str, run: PassRun, error: PassError | None = None, seconds: float = 0.0
+    ) -> None:
+        """Add a pass.
+
+        Args:
+            stage: Whose pass it was.
+            run: What it did.
+            error: How far the program is from the truth, if that was measured.
+            seconds: How long measuring took.
+        """
+        entries = self._index[stage]
+        file = f"{len(entries) + 1:02d}-{run.name}.ir"
+        form = describe_pass(run.rewrite)
+        entries.append(
+            {
+                "file": file,
+                "pass": run.name,
+                "code": form.code,
+                "fidelity": run.rewrite.fidelity.value,
+                "parameters": dict(form.parameters),
+                "statistics": dict(run.statistics),
+                "remarks": list(run.remarks),
+                "changed": run.changed,
+                "error": asdict(error) if error else None,
+            }
+        )
+        self._seconds.setdefault("passes", {}).setdefault(stage, []).append(
+            {
+                "pass": run.name,
+                "seconds": round(run.seconds, 6),
+                "verification": round(seconds, 6),
+            }
+        )
+        with writing(self.directory):
+            write_text(self.directory / stage / file, print_located(run.program))
+            write_json(self.directory / stage / INDEX, entries)
+            write_json(self.directory / TIMING, self._seconds)
+
+    def plan(self, plan: LaunchPlan, cost: Mapping[str, Any] | None = None) -> None:
+        """Add a plan, the texts of its kernels and what it costs."""
+        folder = self.directory / plan.name
+        with writing(self.directory):
+            (folder / "kernels").mkdir(parents=True, exist_ok=True)
+            write_json(folder / "plan.json", json.loads(print_plan(plan)))
+            for kernel in plan.kernels:
+                write_text(folder / "kernels" / f"{kernel.name}.cpp", kernel.source)
+            if cost is not None:
+                write_json(folder / "cost.json", cost)
+
+    def timed(self, what: str, seconds: float) -> None:
+        """Add a duration that is no pass's."""
+        self._seconds[what] = round(seconds, 6)
+        with writing(self.directory):
+            write_json(self.directory / TIMING, self._seconds)
+
+
+def prepare_directory(directory: Path) -> None:
+    """Make the directory; files of an older dump are removed, other files are never touched.
+
+    Raises:
+        GraphError: It has contents, but no dump.
+    """
+    if directory.is_dir() and any(directory.iterdir()):
+        stages = _older_stages(directory)
+        (directory / HEADER).unlink()
+        (directory / TIMING).unlink(missing_ok=True)
+        for stage in stages:
+            if (directory / stage).is_dir() and not (directory / stage).is_symlink():
+                shutil.rmtree(directory / stage)
+    directory.mkdir(parents=True, exist_ok=True)
+
+
+def _older_stages(directory: Path) -> list[str]:
+    if not (directory / HEADER).is_file():
+        raise GraphError(
+            code="not-a-dump",
+            reason=f"{directory} has contents but is no dump directory",
+            hint="choose another name, or delete it",
+        )
+    header = read_json_file(directory / HEADER, "the header of a dump")
+    stages = header.get("stages") if isinstance(header, dict) else None
+    if not isinstance(stages, list) or not all(
+        isinstance(each, str) and _PLAIN.fullmatch(each) for each in stages
+    ):
+        raise GraphError("damaged-dump", f"{directory / HEADER} does not name the stages")
+    return stages

@@ -1,0 +1,48 @@
+"""Run the passes of a stage: dumps and progress beside them."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ascendfx.ir.program import Program
+from ascendfx.passes.graph_pass import ProgramPass
+from ascendfx.passes.pipeline import PassRun, run_pipeline
+from ascendfx.runtime.dumps.write_dump import DumpWriter
+from ascendfx.runtime.progress import Progress
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """How stages are run.
+
+    Attributes:
+        writer: Receives every program; None: no dumps.
+        progress: Told after each pass.
+    """
+
+    writer: DumpWriter | None
+    progress: Progress
+
+    def run(self, stage: str, program: Program, passes: Sequence[ProgramPass]) -> Program:
+        """Return the program after the passes.
+
+        Raises:
+            GraphError: A pass refuses the program, or a dump cannot be written.
+        """
+        start = time.perf_counter()
+        if self.writer:
+            self.writer.stage(stage, program)
+        done = 0
+        self.progress(stage, 0, len(passes))
+
+        def passed(run: PassRun) -> None:
+            nonlocal done
+            done += 1
+            if self.writer:
+                self.writer.passed(stage, run)
+            self.progress(stage, done, len(passes))
+
+        final, _ = run_pipeline(program, passes, observe=passed)
+        if self.writer:
+            self.writer.timed(stage, time.perf_counter() - start)
+        return final
