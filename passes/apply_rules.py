@@ -53,6 +53,7 @@ def _find(graph: Graph, patterns: Sequence[Pattern]) -> tuple[list[_Site], tuple
     sites: list[_Site] = []
     remarks: list[str] = []
     covered: set[int] = set()
+    taken: set[Value] = set()
     for position in reversed(range(len(graph.nodes))):
         if position in covered:
             continue
@@ -60,11 +61,14 @@ def _find(graph: Graph, patterns: Sequence[Pattern]) -> tuple[list[_Site], tuple
         if site is None:
             remarks += misses
             continue
+        if any(value in taken for value in site[1].outputs):
+            continue  # one of several results that another site replaces: in the next round
         if not _comes_after_its_operands(site[1]):
             if not sites and not _depends_on_itself(site[1]):
                 return [site], ()  # alone, as it changes the order of the nodes
             continue
         sites.append(site)
+        taken.update(site[1].outputs)
         covered |= _private(graph, site[1])
     return sites, tuple(dict.fromkeys(reversed(remarks)))
 
@@ -138,7 +142,8 @@ def _replace(graph: Graph, sites: Sequence[_Site]) -> Graph:
             with builder.at(node.location):
                 results = builder.add_multi(node.op, *operands)
             for i, result in enumerate(results):
-                moved.setdefault(Value(value.node, i), result)
+                if Value(value.node, i) not in replaced:
+                    moved[Value(value.node, i)] = result
         return moved[value]
 
     for position, node in enumerate(graph.nodes):
