@@ -89,6 +89,10 @@ def _source_lhs(b: SideBuilder, h: Any, ids: Value) -> Value:
     return b.add(Divide(), _sorted(b, h, ids)[1], b.add(Constant(h.k, DType.I64)))
 
 
+def _only_source_lhs(b: SideBuilder, h: Any, ids: Value) -> Value:
+    return _sorted(b, h, ids)[1]  # x // 1 is x
+
+
 def _source_rhs(b: GraphBuilder, h: Any, ids: Value) -> Value:
     rows = b.add_multi(DispatchExperts(h.experts), ids)[0]
     return b.add(Cast(DType.I64), rows)
@@ -119,7 +123,7 @@ SOURCE_ROWS = Rule(
     identity="(positions of the sorted pairs) // k  =  source rows of dispatch_experts",
     source=_SOURCE,
     operands={"ids": "i64: r k"},
-    spellings=(Spelling(_source_lhs),),
+    spellings=(Spelling(_source_lhs), Spelling(_only_source_lhs, {"k": 1})),
     rhs=_source_rhs,
     fidelity=Fidelity.BITWISE,
     holes=lambda sizes: {"experts": 5},

@@ -39,6 +39,7 @@ def _lhs(
     *bias: Value,
     scoring: str,
     group_score: str,
+    single: bool,
     gathered: bool,
     normalize: bool,
     scaled: bool,
@@ -46,7 +47,8 @@ def _lhs(
     scores = b.add(Sigmoid() if scoring == "sigmoid" else Softmax(h.last), logits)
     choice = b.add(Add(), scores, *bias) if bias else scores
     if group_score:
-        choice = _limit_groups(b, h, choice, group_score)
+        limit = _limit_single if single else partial(_limit_groups, group_score=group_score)
+        choice = limit(b, h, choice)
     values, ids = b.add_multi(Topk(h.k), choice)
     weights = b.add(TakeAlong(h.last), scores, ids) if gathered else values
     if normalize:
@@ -58,17 +60,31 @@ def _lhs(
     return weights, ids
 
 
-def _limit_groups(b: SideBuilder, h: Any, choice: Value, group_score: str) -> Value:
+def _limit_groups(b: SideBuilder, h: Any, choice: Value, *, group_score: str) -> Value:
     grouped = b.add(Reshape(h.grouped), choice)
     if group_score == "top2_sum":
         best = b.add(ReduceSum((h.last + 1,), keep=False), b.add_multi(Topk(2), grouped)[0])
     else:
         best = b.add(ReduceMax((h.last + 1,), keep=False), grouped)
-    _, kept = b.add_multi(Topk(h.topk_groups), best)
-    nothing = b.add(Expand(h.zeros), b.add(Constant(0.0, h.format)))
-    mask = b.add(ScatterAlong(h.last), nothing, kept, b.add(Constant(1.0, h.format)))
+    mask = _mask_of_groups(b, h, best, h.topk_groups, h.zeros)
     wide = b.add(Expand(h.grouped), b.add(Reshape(h.column), mask))
-    stays = b.add(Cast(DType.BOOL), b.add(Reshape(h.flat), wide))
+    return _keep(b, h, b.add(Reshape(h.flat), wide), choice)
+
+
+def _limit_single(b: SideBuilder, h: Any, choice: Value) -> Value:
+    """Groups of one expert: nothing repeats, so the mask of groups is that of experts."""
+    best = b.add(ReduceMax((h.last + 1,), keep=False), b.add(Reshape(h.singles), choice))
+    return _keep(b, h, _mask_of_groups(b, h, best, h.topk_singles, h.flat), choice)
+
+
+def _mask_of_groups(b: SideBuilder, h: Any, best: Value, count: Any, zeros: Any) -> Value:
+    _, kept = b.add_multi(Topk(count), best)
+    nothing = b.add(Expand(zeros), b.add(Constant(0.0, h.format)))
+    return b.add(ScatterAlong(h.last), nothing, kept, b.add(Constant(1.0, h.format)))
+
+
+def _keep(b: SideBuilder, h: Any, mask: Value, choice: Value) -> Value:
+    stays = b.add(Cast(DType.BOOL), mask)
     return b.add(Select(), stays, choice, b.add(Constant(h.masked_value, h.format)))
 
 
@@ -83,8 +99,8 @@ def _rhs(b: GraphBuilder, h: Any, logits: Value, *bias: Value) -> tuple[Value, .
     if h.group_score:
         op = replace(
             op,
-            groups=h.grouped[-2],
-            topk_groups=h.topk_groups,
+            groups=h.singles[-2] if h.single else h.grouped[-2],
+            topk_groups=h.topk_singles if h.single else h.topk_groups,
             group_score=h.group_score,
             masked_value=float(h.masked_value),
         )
@@ -95,6 +111,8 @@ def _groups_are_contiguous(site: Site) -> bool:
     if not site.holes["group_score"]:
         return True
     shape = site.type_of("logits").shape
+    if site.holes["single"]:
+        return site.holes["singles"] == (*shape, 1) and site.holes["flat"] == shape
     grouped = site.holes["grouped"]
     return (
         len(grouped) == len(shape) + 1
@@ -107,6 +125,8 @@ def _groups_are_contiguous(site: Site) -> bool:
 def _kept_groups_have_enough(site: Site) -> bool:
     if not site.holes["group_score"]:
         return True
+    if site.holes["single"]:
+        return site.holes["k"] <= site.holes["topk_singles"]
     return site.holes["k"] <= site.holes["topk_groups"] * site.holes["grouped"][-1]
 
 
@@ -143,15 +163,15 @@ def _spellings(*, biased: bool) -> tuple[Spelling, ...]:
     """Return every combination of the choices; those that compute more come first."""
     choices = product(
         ("sigmoid", "softmax"),
-        ("top2_sum", "max", ""),
+        (("top2_sum", False), ("max", False), ("max", True), ("", False)),
         (True,) if biased else (True, False),
         (True, False),
         (True, False),
     )
-    names = ("scoring", "group_score", "gathered", "normalize", "scaled")
+    names = ("scoring", "group_score", "single", "gathered", "normalize", "scaled")
     spellings: list[Spelling] = []
-    for choice in choices:
-        options: dict[str, Any] = dict(zip(names, choice, strict=True))
+    for scoring, groups, *rest in choices:
+        options: dict[str, Any] = dict(zip(names, (scoring, *groups, *rest), strict=True))
         lhs: Callable[..., _Pair] = partial(_lhs, **options)
         unscaled = {} if options["scaled"] else {"scale": 1.0}
         spellings.append(Spelling(lhs, {**options, **unscaled}))
@@ -172,6 +192,8 @@ def _holes(sizes: Any) -> dict[str, Any]:
         "zeros": (*lead, groups),
         "column": (*lead, groups, 1),
         "flat": (*lead, experts),
+        "singles": (*lead, experts, 1),
+        "topk_singles": min(2, experts),
         "format": DType.F32,
     }
 
