@@ -117,10 +117,11 @@ def match_at(pattern: Pattern, graph: Graph, root: Value) -> Site | Miss:
     """Return the site rooted at ``root``, or the attempt that went furthest."""
     attempt = _Attempt(pattern, graph)
     for found in attempt.solve(((pattern.outputs[0], root, "", 0),), _Found({}, {}, {}, ())):
-        site = attempt.finish(found)
-        if isinstance(site, Site):
-            return site
-        attempt.note(site)
+        for whole in attempt.with_siblings(found):
+            site = attempt.finish(whole)
+            if isinstance(site, Site):
+                return site
+            attempt.note(site)
     return attempt.best
 
 
@@ -174,6 +175,30 @@ class _Attempt:
                 for i, (w, h) in enumerate(zip(order, actual, strict=True))
             )
             yield from self.solve((*more, *rest), after)
+
+    def with_siblings(self, found: _Found) -> Iterator[_Found]:
+        """Yield every way to meet the results that are no operands of the first one.
+
+        Such a result is looked for among the readers of what it shares with the others.
+        """
+        wanted = next((v for v in self._pattern.outputs if v.node not in found.nodes), None)
+        if wanted is None:
+            yield found
+            return
+        for position in self._readers(wanted, found):
+            for after in self.solve(((wanted, Value(position, wanted.result), "", 0),), found):
+                yield from self.with_siblings(after)
+
+    def _readers(self, wanted: Value, found: _Found) -> list[int]:
+        shared: list[Value] = []
+        for each in self._pattern.nodes[wanted.node].operands:
+            op = self._pattern.nodes[each.node].op
+            if isinstance(op, str) and op in found.bound:
+                shared.append(found.bound[op])
+            elif each.node in found.nodes:
+                shared.append(Value(found.nodes[each.node], each.result))
+        readers = {position for value in shared for position in self._graph.uses.get(value, ())}
+        return sorted(readers - set(found.nodes.values()))
 
     def _operand(self, name: str, have: Value, found: _Found) -> _Found | str:
         if name in found.bound:

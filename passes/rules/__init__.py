@@ -1,12 +1,18 @@
-"""Local rewrites, one algebraic identity per file."""
+"""Local rewrites, one algebraic identity per file, in named sets."""
 
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import (
+    absorb_into_output_projection,
+    absorb_into_query_projection,
     absorb_key_projection,
     absorb_value_projection,
+    associate_products,
     attention,
     attention_parts,
+    compose_head_linears,
+    compose_linears,
     dispatch_experts,
+    merge_parallel_linears,
     reshape_head_projection,
     rms_norm,
     rotary,
@@ -14,7 +20,10 @@ from ascendfx.passes.rules import (
     route_topk,
     slice_head_projection,
     split_projection_into_heads,
+    sum_of_linears,
     swiglu,
+    transpose_into_weight,
+    transpose_of_product,
 )
 
 RAISING: tuple[Rule, ...] = (
@@ -50,5 +59,35 @@ ABSORBING: tuple[Rule, ...] = (
 )
 """Move projections of the cached tokens to the query and the result."""
 
-RULES: tuple[Rule, ...] = RAISING + SPLITTING + ABSORBING
+PRODUCTS: tuple[Rule, ...] = (
+    absorb_into_output_projection.RULE,
+    absorb_into_query_projection.RULE,
+    associate_products.TO_THE_LEFT,
+    associate_products.TO_THE_RIGHT,
+    compose_head_linears.RULE,
+    compose_linears.COMPOSE,
+    compose_linears.FACTOR,
+    sum_of_linears.JOIN,
+    sum_of_linears.ONE_INPUT,
+    sum_of_linears.ONE_WEIGHT,
+    sum_of_linears.SPLIT,
+    transpose_into_weight.AS_LINEAR,
+    transpose_into_weight.AS_MATMUL,
+    transpose_of_product.LINEAR,
+    transpose_of_product.MATMUL,
+)
+"""State how products can be grouped, transposed and added; which form is best, costs decide."""
+
+MERGING: tuple[Rule, ...] = (
+    merge_parallel_linears.CONCAT,
+    merge_parallel_linears.GATE_AND_UP,
+    merge_parallel_linears.PARALLEL,
+    merge_parallel_linears.SLICE,
+)
+"""One product for several weights with the same input, and back."""
+
+SEARCHED: tuple[Rule, ...] = ABSORBING + PRODUCTS + MERGING
+"""Equalities for the search, most of them in both directions; no fixed order applies these."""
+
+RULES: tuple[Rule, ...] = RAISING + SPLITTING + SEARCHED
 """Every rule; tests/passes/test_rules.py proves each one."""
