@@ -7,12 +7,18 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
+import sympy
+
 from ascendfx.codegen.ascendc.kernel import Direction, Kernel, KernelArgument, KernelKind
+from ascendfx.codegen.ascendc.work import KernelWork, Work
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.size import parse_size, print_size
 from ascendfx.ir.tensor_type import DType
 
-FORMAT = 1
+FORMAT = 2
 """Version of the JSON form."""
+
+_SIZES_OF_WORK = ("products", "lanes", "bytes", "rereads")
 
 
 class Place(enum.Enum):
@@ -124,6 +130,7 @@ class LaunchPlan:
         next_tokens: Name of the buffer of sampled tokens ``i32[requests]``.
         logits: Name of the buffer ``[requests, vocabulary]``.
         remarks: Where launches stayed apart, and why; once per distinct layer.
+        works: What each kernel does, for the cost model; in the order of ``kernels``.
     """
 
     name: str
@@ -135,6 +142,7 @@ class LaunchPlan:
     next_tokens: str
     logits: str
     remarks: tuple[str, ...] = ()
+    works: tuple[KernelWork, ...] = ()
 
     @cached_property
     def kernel_by_name(self) -> Mapping[str, Kernel]:
@@ -189,12 +197,15 @@ def read_plan(text: str, sources: Mapping[str, str]) -> LaunchPlan:
         next_tokens=data["next_tokens"],
         logits=data["logits"],
         remarks=tuple(data["remarks"]),
+        works=tuple(map(_work, data["works"])),
     )
 
 
 def _enum_value(value: object) -> object:
     if isinstance(value, enum.Enum):
         return value.value
+    if isinstance(value, sympy.Expr):
+        return print_size(value)
     raise AssertionError(f"a plan holds no {type(value)}")
 
 
@@ -222,3 +233,12 @@ def _kernel(data: dict[str, Any], source: str) -> Kernel:
     )
     kind = KernelKind(data["kind"])
     return Kernel(data["name"], data["family"], kind, data["blocks"], arguments, source)
+
+
+def _work(data: dict[str, Any]) -> KernelWork:
+    said = data["work"]
+    products, lanes, moved, rereads = (parse_size(str(said[name])) for name in _SIZES_OF_WORK)
+    work = Work(
+        products, DType(said["format"]), lanes, moved, rereads, said["experts"], said["chosen"]
+    )
+    return KernelWork(data["kernel"], data["graph"], work, data["location"])

@@ -1,6 +1,6 @@
 """From a serving program to a static launch plan: the order of the passes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ascendfx.codegen.ascendc.kernel import SIZES_ELEMENTS, Kernel
@@ -28,6 +28,7 @@ from ascendfx.codegen.ascendc.lowering.tabulate_positions import TabulatePositio
 from ascendfx.codegen.ascendc.lowering.view import CapacityOf, capacities, storage_dtype
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.codegen.ascendc.weight_spec import WeightSpec
+from ascendfx.codegen.ascendc.work import KernelWork
 from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph
@@ -212,7 +213,20 @@ def _finish(
         next_tokens=NEXT_TOKENS,
         logits=LOGITS,
         remarks=tuple(remark for each in lowered.graphs.values() for remark in each.remarks),
+        works=_works(lowered, used),
     )
+
+
+def _works(lowered: LoweredProgram, used: Iterable[str]) -> tuple[KernelWork, ...]:
+    """Return the work of every kernel, from the first graph that launches it."""
+    works: dict[str, KernelWork] = {}
+    for graph in lowered.program.graphs:
+        pairs = zip(lowered.graphs[graph.name].steps, lowered.kernels[graph.name], strict=True)
+        for step, kernel in pairs:
+            if isinstance(step, KernelStep) and kernel and kernel.name not in works:
+                location = str(graph.nodes[step.position].location)
+                works[kernel.name] = KernelWork(kernel.name, graph.name, step.work, location)
+    return tuple(works[name] for name in used)
 
 
 def _rename(launch: Launch, renamed: Mapping[str, str]) -> Launch:

@@ -33,6 +33,7 @@ from ascendfx.codegen.ascendc.lowering.select_products import (
 from ascendfx.codegen.ascendc.lowering.step import CallStep, KernelStep, LoweredGraph, Step
 from ascendfx.codegen.ascendc.lowering.unit import Unit, order_units
 from ascendfx.codegen.ascendc.lowering.view import CapacityOf, View
+from ascendfx.codegen.ascendc.lowering.work_of_step import work_of_step
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, Value
@@ -97,10 +98,14 @@ def select_kernels(
         if _reads(context, unit) and Value(unit.positions[0]) in read:
             steps[unit] = [_at(context, unit.positions[0], select_cache_read)]
     return LoweredGraph(
-        steps=tuple(step for unit in units for step in steps.get(unit, ())),
+        steps=tuple(_with_work(context, s) for unit in units for s in steps.get(unit, ())),
         outputs=tuple(_output(context, value) for value in graph.outputs),
         remarks=grouping.remarks,
     )
+
+
+def _with_work(context: GraphContext, step: Step) -> Step:
+    return replace(step, work=work_of_step(context, step)) if isinstance(step, KernelStep) else step
 
 
 def _attends(context: GraphContext, unit: Unit) -> bool:

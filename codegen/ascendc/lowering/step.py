@@ -6,6 +6,7 @@ from typing import Any
 
 from ascendfx.codegen.ascendc.kernel import Kernel
 from ascendfx.codegen.ascendc.lowering.view import View
+from ascendfx.codegen.ascendc.work import NO_WORK, Work
 from ascendfx.ir.graph import Value
 from ascendfx.ir.ops import Call
 from ascendfx.ir.tensor_type import DType
@@ -54,6 +55,7 @@ class KernelStep:
         operands: In the order of the kernel's arguments, without ``sizes`` and ``workspace``.
         position: The node whose result it makes.
         covers: Positions of all nodes it computes.
+        work: What it does, for the cost model.
     """
 
     plan: Any  # each family has its own plan type; only its emitter looks inside
@@ -62,6 +64,7 @@ class KernelStep:
     operands: tuple[Operand, ...]
     position: int
     covers: tuple[int, ...]
+    work: Work = NO_WORK
 
 
 @dataclass(frozen=True, slots=True)

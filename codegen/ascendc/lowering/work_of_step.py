@@ -1,0 +1,62 @@
+"""The work of one launch: of its operations, with the bytes that cross its border."""
+
+from ascendfx.codegen.ascendc.lowering.graph_context import GraphContext
+from ascendfx.codegen.ascendc.lowering.step import KernelStep, Operand, Scratch
+from ascendfx.codegen.ascendc.work import Work
+from ascendfx.codegen.ascendc.work_of_op import bytes_of, lanes_of, work_of_op
+from ascendfx.ir.graph import Value
+from ascendfx.ir.ops import CombineExperts
+from ascendfx.ir.size import Dim, simplify_size
+from ascendfx.ir.tensor_type import TensorType
+
+
+def work_of_step(context: GraphContext, step: KernelStep) -> Work:
+    """Return what a launch does."""
+    node = context.node(step.position)
+    scratch = sum(_scratch_bytes(operand) for operand in step.operands)
+    if isinstance(step.operands[0].root, Scratch):  # joins what the launch before it left there
+        return Work(lanes=scratch // 4, bytes=simplify_size(scratch + bytes_of(*node.types)))
+    if len(step.covers) > 1 and not isinstance(node.op, CombineExperts):
+        return _chain(context, step)
+    operands = [context.graph.type_of(value) for value in node.operands]
+    work = work_of_op(node.op, operands, node.types, chosen=context.pairs_per_row)
+    return work.with_bytes(scratch + bytes_of(*_added(context, step)))
+
+
+def _scratch_bytes(operand: Operand) -> int:
+    root = operand.root
+    return root.elements * root.dtype.bytes if isinstance(root, Scratch) else 0
+
+
+def _added(context: GraphContext, step: KernelStep) -> list[TensorType]:
+    """Return what a launch reads for the additions it makes on the way out."""
+    own = context.node(step.position).operands
+    inside = set(step.covers)
+    values = {
+        value: None
+        for position in step.covers
+        if position != step.position
+        for value in context.node(position).operands
+        if value.node not in inside and value not in own
+    }
+    return [context.graph.type_of(value) for value in values]
+
+
+def _chain(context: GraphContext, step: KernelStep) -> Work:
+    inside = set(step.covers)
+    lanes: Dim = 0
+    read: dict[Value, None] = {}
+    for position in step.covers:
+        node = context.node(position)
+        operands = [context.graph.type_of(value) for value in node.operands]
+        lanes += lanes_of(node.op, operands, node.types)
+        read.update(
+            (value, None) for value in node.operands if context.view(value).root.node not in inside
+        )
+    written = [
+        context.graph.type_of(operand.root)
+        for operand in dict.fromkeys(step.operands)
+        if isinstance(operand.root, Value) and operand.root.node in inside
+    ]
+    moved = bytes_of(*map(context.graph.type_of, read), *written)
+    return Work(lanes=simplify_size(lanes), bytes=moved)

@@ -1,0 +1,153 @@
+"""What one launch does: products, vector lanes and bytes, over the sizes of a step."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ascendfx.ir.cache_block import BLOCK_TOKENS
+from ascendfx.ir.size import Dim, bind_size, named_size, simplify_size
+from ascendfx.ir.tensor_type import DType
+
+VISIBLE = named_size("visible")
+"""Pairs of a query row and a key it may see, over all requests of a step."""
+
+READ_EXPERTS = named_size("read_experts")
+"""Distinct experts that the rows of a step choose: the weights that are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepSizes:
+    """How large a step is.
+
+    Attributes:
+        rows: Token rows.
+        requests: Requests; each has an equal share of the rows, its newest tokens.
+        context: Tokens of each request, those of the step included.
+    """
+
+    rows: int
+    requests: int
+    context: int
+
+    @property
+    def visible(self) -> int:
+        """Pairs of a row and a key it may see.
+
+        The rows of a request are its last ``n = rows / requests`` tokens and see
+        ``context - n + 1 .. context`` keys.
+        """
+        each = -(-self.rows // self.requests)
+        return self.rows * self.context - self.rows * (each - 1) // 2
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a launch does; every quantity is a size over the names of a step.
+
+    Attributes:
+        products: Multiply-adds of the cube unit.
+        format: Format the cube multiplies in.
+        lanes: Elements that pass through the vector unit, once per full-rate instruction; an
+            instruction at half rate counts twice.
+        bytes: Moved between device memory and the chip, everything once.
+        rereads: Bytes that are read again, from the second-level cache.
+        experts: Experts there are, for `READ_EXPERTS`; 0 without.
+        chosen: Experts per row, for `READ_EXPERTS`.
+    """
+
+    products: Dim = 0
+    format: DType = DType.BF16
+    lanes: Dim = 0
+    bytes: Dim = 0
+    rereads: Dim = 0
+    experts: int = 0
+    chosen: int = 0
+
+    @property
+    def flops(self) -> Dim:
+        """Floating-point operations: two per product, one per lane."""
+        return simplify_size(2 * self.products + self.lanes)
+
+    def with_bytes(self, more: Dim) -> "Work":
+        """Return the work with bytes added."""
+        return replace(self, bytes=simplify_size(self.bytes + more))
+
+    def numbers(self, step: StepSizes) -> "WorkNumbers":
+        """Return the quantities of one step."""
+        names = step_names(step)
+        read = expected_distinct(self.experts, self.chosen, step.rows)
+        return WorkNumbers(
+            products=_evaluate(self.products, names, read),
+            format=self.format,
+            lanes=_evaluate(self.lanes, names, read),
+            bytes=_evaluate(self.bytes, names, read),
+            rereads=_evaluate(self.rereads, names, read),
+        )
+
+
+NO_WORK = Work()
+
+
+@dataclass(frozen=True, slots=True)
+class WorkNumbers:
+    """`Work` of one step; experts are an expectation, hence no integers."""
+
+    products: float
+    format: DType
+    lanes: float
+    bytes: float
+    rereads: float
+
+    @property
+    def flops(self) -> float:
+        """Floating-point operations: two per product, one per lane."""
+        return 2 * self.products + self.lanes
+
+
+@dataclass(frozen=True, slots=True)
+class KernelWork:
+    """The work of one kernel of a plan, and where it comes from.
+
+    Attributes:
+        kernel: Name.
+        graph: Graph of its first launch.
+        work: Per launch.
+        location: Line of the model, and module; not part of equality.
+    """
+
+    kernel: str
+    graph: str
+    work: Work
+    location: str = field(default="", compare=False)
+
+
+def step_names(step: StepSizes) -> Mapping[str, int]:
+    """Return the value of each named size of a serving form."""
+    table_blocks = -(-step.context // BLOCK_TOKENS)
+    return {
+        "rows": step.rows,
+        "requests": step.requests,
+        "context": step.context,
+        "table_blocks": table_blocks,
+        "blocks": step.requests * table_blocks,
+        "visible": step.visible,
+    }
+
+
+def expected_distinct(experts: int, chosen: int, rows: int) -> float:
+    """Return how many distinct experts ``rows`` tokens read.
+
+    ``E (1 - (1 - k/E)^rows)``: a token chooses k different ones of E experts, each equally likely,
+    and so misses a given expert with probability 1 - k/E; tokens choose independently. The mean of
+    a sum is the sum of the means, whatever the dependence between experts. Limiting a token to few
+    groups does not change k/E, by symmetry. Real routers are less even, and read fewer.
+    """
+    return experts * (1 - (1 - chosen / experts) ** rows) if experts else 0.0
+
+
+def _evaluate(size: Dim, names: Mapping[str, int], read: float) -> float:
+    """Return a size that is of degree one in `READ_EXPERTS` as a number."""
+    if isinstance(size, int):
+        return float(size)
+    fixed = bind_size(size, {**names, "read_experts": 0})
+    slope = bind_size(size, {**names, "read_experts": 1}) - fixed
+    return fixed + slope * read

@@ -1,0 +1,175 @@
+"""The work of one operation, from its types alone."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from ascendfx.codegen.ascendc.work import NO_WORK, READ_EXPERTS, VISIBLE, Work
+from ascendfx.ir import ops
+from ascendfx.ir.op import Op
+from ascendfx.ir.size import Dim, product, simplify_size
+from ascendfx.ir.tensor_type import DType, TensorType
+
+Types = Sequence[TensorType]
+
+_KEY_TILE = 128
+"""Keys whose scores an attention kernel holds at once: how often it rescales its sums."""
+
+_SCORE_LANES = 9
+"""Per score: scale, penalty, maximum, subtract, exp (half rate), sum, cast and copy."""
+
+_LANES: Mapping[type[Op], int] = {
+    ops.Argmax: 2,
+    ops.Cos: 8,
+    ops.Sin: 8,
+    ops.Divide: 2,
+    ops.Exp: 2,
+    ops.Log: 2,
+    ops.Power: 4,
+    ops.Reciprocal: 2,
+    ops.RmsNorm: 5,
+    ops.Rotary: 6,
+    ops.Rsqrt: 4,
+    ops.Sigmoid: 6,
+    ops.Silu: 6,
+    ops.Softmax: 7,
+    ops.Sqrt: 2,
+    ops.Swiglu: 7,
+}
+"""Full-rate instructions per element, exp, ln, sqrt and division counted twice; else one.
+
+Source: the steps of `kernels/vector_chain`; rates of the table of vector instructions
+(`Rates.vector_lanes`).
+"""
+
+_SORT_LANES = 32
+"""Sorting passes 2 elements per cycle where others pass 64 (the same table)."""
+
+VIEWS: tuple[type[Op], ...] = (ops.Expand, ops.Reshape, ops.Slice, ops.Transpose)
+"""Operations that rename elements of a buffer and cost nothing."""
+
+
+def work_of_op(op: Op, operands: Types, results: Types, *, chosen: int) -> Work:
+    """Return what a kernel of this operation alone does.
+
+    Args:
+        op: The operation; not a leaf, not a call.
+        operands: Types of its operands.
+        results: Types of its results.
+        chosen: Experts per row of the program; 0 without.
+    """
+    if isinstance(op, ops.GroupedLinear):
+        return _grouped(operands, results, chosen)
+    special = _SPECIAL.get(type(op))
+    if special is not None:
+        return special(op, operands, results)
+    if isinstance(op, VIEWS) or is_renaming_cast(op, operands):
+        return NO_WORK
+    return Work(lanes=lanes_of(op, operands, results), bytes=bytes_of(*operands, *results))
+
+
+def is_renaming_cast(op: Op, operands: Types) -> bool:
+    """Return whether a cast changes nothing in memory: 64-bit integers are stored in 32."""
+    integers = (DType.I32, DType.I64)
+    return isinstance(op, ops.Cast) and op.dtype in integers and operands[0].dtype in integers
+
+
+def bytes_of(*kinds: TensorType) -> Dim:
+    """Return the bytes of tensors in memory."""
+    return simplify_size(sum(_elements(kind) * _stored(kind.dtype) for kind in kinds))
+
+
+def lanes_of(op: Op, operands: Types, results: Types) -> Dim:
+    """Return the lanes of a token-wise operation or a row reduction, casts of bf16 included."""
+    narrow = sum(
+        _elements(kind) for kind in (*operands, *results) if kind.dtype in (DType.BF16, DType.F16)
+    )
+    largest = max((*operands, *results), key=lambda kind: _order(_elements(kind)))
+    return simplify_size(_elements(largest) * _LANES.get(type(op), 1) + narrow)
+
+
+def _order(size: Dim) -> tuple[int, str]:
+    """Order sizes of one operation: by the known factor, as they share their named rows."""
+    known = size if isinstance(size, int) else int(size.as_coeff_Mul()[0])
+    return (not isinstance(size, int)) * 2**62 + known, str(size)
+
+
+def _elements(kind: TensorType) -> Dim:
+    return product(kind.shape)
+
+
+def _stored(dtype: DType) -> int:
+    return 4 if dtype is DType.I64 else dtype.bytes
+
+
+def _linear(_: Op, operands: Types, results: Types) -> Work:
+    x, w = operands
+    products = simplify_size(_elements(results[0]) * w.shape[-1])
+    return Work(products=products, format=x.dtype, bytes=bytes_of(x, w, results[0]))
+
+
+def _grouped(operands: Types, results: Types, chosen: int) -> Work:
+    x, w, ends = operands
+    experts, n, k = w.shape
+    if not isinstance(experts, int):
+        raise AssertionError("the number of experts is known")  # noqa: TRY004
+    weight = simplify_size(READ_EXPERTS * n * k * _stored(w.dtype))
+    return Work(
+        products=simplify_size(_elements(results[0]) * k),
+        format=x.dtype,
+        bytes=simplify_size(bytes_of(x, ends, results[0]) + weight),
+        experts=experts,
+        chosen=chosen,
+    )
+
+
+def _attention(op: Op, operands: Types, results: Types) -> Work:
+    parts = op.parts if isinstance(op, ops.RaggedAttention) else 1
+    queries, keys, value = operands[:parts], operands[parts : 2 * parts], operands[2 * parts]
+    heads, width = queries[0].shape[1], value.shape[-1]
+    columns = sum(q.shape[-1] for q in queries) + width
+    read = [*keys, value]
+    rereads: Dim = 0
+    if attends_latent(operands, parts):
+        read = keys
+        per_key = sum(_stored(k.dtype) * product(k.shape[2:]) for k in keys)
+        rereads = simplify_size(VISIBLE * per_key - bytes_of(*keys))
+    rescale = -(-3 * width // _KEY_TILE) if isinstance(width, int) else 1
+    return Work(
+        products=simplify_size(VISIBLE * heads * columns),
+        format=queries[0].dtype,
+        lanes=simplify_size(VISIBLE * heads * (_SCORE_LANES + rescale)),
+        bytes=bytes_of(*queries, *read, *operands[2 * parts + 1 :], *results),
+        rereads=rereads,
+    )
+
+
+def attends_latent(operands: Types, parts: int) -> bool:
+    """Return whether types allow the first keys to be the values, one vector for all heads."""
+    key, value = operands[parts], operands[2 * parts]
+    return key == value and key.rank == 4 and key.shape[2] == 1
+
+
+def _gathered(_: Op, operands: Types, results: Types) -> Work:
+    moved = bytes_of(results[0])
+    return Work(lanes=0, bytes=simplify_size(2 * moved + bytes_of(*operands[1:])))
+
+
+def _cache_write(_: Op, operands: Types, __: Types) -> Work:
+    _cache, slots, x = operands
+    return Work(bytes=simplify_size(2 * bytes_of(x) + bytes_of(slots)))
+
+
+def _sorted(_: Op, operands: Types, results: Types) -> Work:
+    lanes = simplify_size(_elements(operands[0]) * (_SORT_LANES + 6))
+    return Work(lanes=lanes, bytes=bytes_of(*operands, *results))
+
+
+_SPECIAL: Mapping[type[Op], Callable[[Op, Types, Types], Work]] = {
+    ops.CacheRead: _gathered,
+    ops.CacheWrite: _cache_write,
+    ops.DispatchExperts: _sorted,
+    ops.GatherRows: _gathered,
+    ops.HeadLinear: _linear,
+    ops.Linear: _linear,
+    ops.RaggedAttention: _attention,
+    ops.RouteTopk: _sorted,
+}
