@@ -65,6 +65,7 @@ def compile(  # noqa: A001  # the field's name for it
     check_text("target", target)
     if dtype is not None:
         check_text("dtype", dtype)
+    check_text("strategy", strategy)
     check_executor(executor)
     check_function("progress", progress)
     dumps = checked_folder("dump_dir", dump_dir)
