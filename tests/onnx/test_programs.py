@@ -15,10 +15,10 @@ from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import RAISE, run_pipeline
+from ascendfx.passes.random_weights import random_weights
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
 from tests.onnx.assert_agrees import assert_program_agrees
-from tests.passes.serving_steps import checkpoint_of
 from tests.strategies.program_tensors import checkpoint_types, random_tensors
 
 PROGRAMS = Path(__file__).parents[1] / "passes" / "programs"
@@ -59,7 +59,7 @@ def step_tensors(
     slots = table[requests, positions // block] * block + positions % block
     slots[-1] = -1
     tensors = {
-        **checkpoint_of(load(name), seed),
+        **random_weights(load(name), seed),
         "token_ids": random.integers(0, 11, 5),
         "positions": positions,
         "slots": slots,

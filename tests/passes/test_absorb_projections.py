@@ -9,8 +9,10 @@ from ascendfx.ir.program import Program
 from ascendfx.passes.absorb_projections import AbsorbProjections
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.fold_weights import FoldWeights
+from ascendfx.passes.random_weights import random_weights
+from ascendfx.passes.serving_steps import ServingSteps
 from ascendfx.passes.share_common import ShareCommon
-from tests.passes.serving_steps import BLOCK, Serving, checkpoint_of, full_logits
+from tests.passes.serving_steps import BLOCK, full_logits
 from tests.passes.test_derive_incremental_form import load
 
 PLAIN = load("latent_attention")
@@ -42,9 +44,9 @@ def test_no_projection_of_the_context_is_left() -> None:
 @given(data=st.data())
 @settings(max_examples=20)
 def test_absorbed_steps_equal_the_full_forward(data: st.DataObject) -> None:
-    weights = checkpoint_of(PLAIN, seed=5)
+    weights = random_weights(PLAIN, seed=5)
     ids = [data.draw(st.lists(st.integers(0, 10), min_size=2, max_size=9)) for _ in range(2)]
-    serving = Serving(absorbed(), weights, 2)
+    serving = ServingSteps(absorbed(), weights, 2)
     first = [data.draw(st.integers(1, len(each) - 1)) for each in ids]
     serving.step([each[:n] for each, n in zip(ids, first, strict=True)])
     logits = serving.step([each[n:] for each, n in zip(ids, first, strict=True)])

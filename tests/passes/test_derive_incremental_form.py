@@ -11,7 +11,9 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
-from tests.passes.serving_steps import BLOCK, Serving, checkpoint_of, full_logits, spans
+from ascendfx.passes.random_weights import random_weights
+from ascendfx.passes.serving_steps import ServingSteps
+from tests.passes.serving_steps import BLOCK, full_logits, spans
 
 PROGRAMS = Path(__file__).parent / "programs"
 MODELS = ("latent_attention", "grouped_query_attention")
@@ -45,7 +47,7 @@ def test_the_cut_of_grouped_query_attention_is_keys_and_values() -> None:
 @settings(max_examples=25)
 def test_steps_of_any_size_equal_the_full_forward(name: str, data: st.DataObject) -> None:
     plain = load(name)
-    weights = checkpoint_of(plain, seed=1)
+    weights = random_weights(plain, seed=1)
     pieces = [
         data.draw(st.lists(st.integers(1, 5), min_size=1, max_size=4), label=f"request {r}")
         for r in range(data.draw(st.integers(1, 3), label="requests"))
@@ -53,7 +55,7 @@ def test_steps_of_any_size_equal_the_full_forward(name: str, data: st.DataObject
     ids = [
         data.draw(st.lists(st.integers(0, 10), min_size=sum(p), max_size=sum(p))) for p in pieces
     ]
-    serving = Serving(
+    serving = ServingSteps(
         DeriveIncrementalForm(block_tokens=BLOCK).run(plain).program, weights, len(pieces)
     )
     truth = [full_logits(plain, weights, each) for each in ids]

@@ -11,16 +11,17 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import ArraySource
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
+from ascendfx.passes.random_weights import random_weights
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.executor.reference import ReferenceExecutor
 from ascendfx.runtime.executor.step import Executor, StepInputs, StepOutputs
-from tests.passes.serving_steps import checkpoint_of, full_logits
+from tests.passes.serving_steps import full_logits
 
 PROGRAM = Path(__file__).parents[1] / "passes" / "programs" / "latent_attention.ir"
 BLOCK, VOCABULARY = 4, 11
 PLAIN = parse_program(PROGRAM.read_text(encoding="utf-8"), file=PROGRAM.name)
-WEIGHTS = checkpoint_of(PLAIN, seed=3)
+WEIGHTS = random_weights(PLAIN, seed=3)
 
 
 def engine(

@@ -1,0 +1,78 @@
+"""Run a program of any form on tokens: how passes that change the signature are compared."""
+
+import enum
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.interpret import interpret
+from ascendfx.ir.op import Array
+from ascendfx.ir.program import Program
+from ascendfx.passes.serving_steps import ServingSteps, block_tokens, given_first
+
+
+class Form(enum.Enum):
+    """What the entry of a program takes."""
+
+    CAPTURED = "captured"
+    """``logits [batch, tokens, vocab]`` of ``token_ids [batch, tokens]``."""
+    ROWS = "rows"
+    """``logits [rows, vocab]`` of ``token_ids [rows]``: one text, no batch axis."""
+    SERVING = "serving"
+    """A step over rows with caches."""
+
+
+def form_of(program: Program) -> Form:
+    """Return the form of a program.
+
+    Raises:
+        GraphError: It takes something else than tokens.
+    """
+    kinds = program.main.input_types
+    ids = kinds.get("token_ids")
+    if ids is not None and len(kinds) == 1:
+        return Form.CAPTURED if ids.rank == 2 else Form.ROWS
+    if ids is None or not any(name.startswith("cache.") for name in kinds):
+        raise GraphError(
+            code="not-a-language-model",
+            reason=f"the entry @{program.name} has inputs {', '.join(kinds) or 'of no name'}",
+            hint="only programs that take `token_ids` can be run on tokens",
+        )
+    return Form.SERVING
+
+
+def logits_on_tokens(
+    program: Program,
+    tensors: Mapping[str, Array],
+    tokens: Sequence[int],
+    *,
+    step: int = 1,
+) -> NDArray[np.float64]:
+    """Return the logits after each token of a text, ``[len(tokens), vocab]``.
+
+    Args:
+        program: Of any form.
+        tensors: The checkpoint by key.
+        tokens: The text.
+        step: Tokens per step of a serving form. A step yields the logits after its last token, so
+            with more than one the other rows are NaN.
+
+    Raises:
+        GraphError: The program takes something else than tokens, or a tensor is missing.
+    """
+    match form_of(program):
+        case Form.CAPTURED:
+            return interpret(program, given_first({"token_ids": np.array([tokens])}, tensors))[0][0]
+        case Form.ROWS:
+            return interpret(program, given_first({"token_ids": np.array(tokens)}, tensors))[0]
+        case Form.SERVING:
+            blocks = -(-len(tokens) // block_tokens(program)) + 1
+            serving = ServingSteps(program, tensors, 1, blocks)
+            rows: list[Array] = []
+            for start in range(0, len(tokens), step):
+                part = tokens[start : start + step]
+                (last,) = serving.step([part])
+                rows += [np.full_like(last, np.nan)] * (len(part) - 1) + [last]
+            return np.stack(rows)

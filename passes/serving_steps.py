@@ -1,0 +1,133 @@
+"""Run a program in serving form step by step on the reference interpreter."""
+
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+
+from ascendfx.ir.interpret import interpret
+from ascendfx.ir.op import Array
+from ascendfx.ir.program import Program
+from ascendfx.ir.size import bind_size
+
+
+def given_first(given: Mapping[str, Array], tensors: Mapping[str, Array]) -> Mapping[str, Array]:
+    """Return both as one mapping; no tensor is read before it is asked for."""
+    return ChainMap(dict(given), cast("dict[str, Array]", tensors))
+
+
+@dataclass(frozen=True)
+class Pages:
+    """Which cache blocks belong to which request.
+
+    Attributes:
+        requests: Number of requests.
+        table_blocks: Blocks of a request.
+        block: Tokens of a block.
+    """
+
+    requests: int
+    table_blocks: int
+    block: int
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of every cache."""
+        return self.requests * self.table_blocks
+
+    @property
+    def table(self) -> Array:
+        """Return i32 ``[requests, table_blocks]``.
+
+        Blocks are dealt out of order, so that a wrong block table cannot go unnoticed.
+        """
+        order = np.random.default_rng(0).permutation(self.blocks).astype(np.int32)
+        return order.reshape(self.requests, self.table_blocks)
+
+    def controls(
+        self, ids: Sequence[Sequence[int]], starts: Sequence[int], only: Sequence[int]
+    ) -> dict[str, Array]:
+        """Return the control inputs of a step.
+
+        Args:
+            ids: Tokens to append to each request of the step.
+            starts: How many tokens each of them has already.
+            only: Which requests take part.
+        """
+        table = self.table[list(only)]
+        rows = [
+            (i, starts[i] + j, token) for i, each in enumerate(ids) for j, token in enumerate(each)
+        ]
+        slots = [table[i][p // self.block] * self.block + p % self.block for i, p, _ in rows]
+        return {
+            "token_ids": np.array([token for _, _, token in rows], np.int32),
+            "positions": np.array([p for _, p, _ in rows], np.int32),
+            "slots": np.array(slots, np.int32),
+            "row_request": np.array([i for i, _, _ in rows], np.int32),
+            "block_table": table,
+            "logit_rows": (np.cumsum([len(each) for each in ids]) - 1).astype(np.int32),
+        }
+
+
+def cache_names(program: Program) -> tuple[str, ...]:
+    """Return the names of the entry's cache inputs, in order."""
+    return tuple(name for name in program.main.input_types if name.startswith("cache."))
+
+
+def block_tokens(program: Program) -> int:
+    """Return the tokens of a cache block."""
+    first = program.main.input_types[cache_names(program)[0]]
+    return bind_size(first.shape[1], {})
+
+
+def empty_caches(program: Program, blocks: int) -> dict[str, Array]:
+    """Return caches that hold nothing: reading a token that was not written gives no number."""
+    kinds = program.main.input_types
+    return {
+        name: np.full([bind_size(size, {"blocks": blocks}) for size in kinds[name].shape], np.nan)
+        for name in cache_names(program)
+    }
+
+
+@dataclass
+class ServingSteps:
+    """A program with its caches; `step` feeds rows of several requests.
+
+    Attributes:
+        program: In serving form.
+        weights: The checkpoint by key.
+        requests: Number of requests.
+        table_blocks: Blocks of a request.
+    """
+
+    program: Program
+    weights: Mapping[str, Array]
+    requests: int
+    table_blocks: int = 8
+    caches: dict[str, Array] = field(init=False)
+    lengths: list[int] = field(init=False)
+    pages: Pages = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pages = Pages(self.requests, self.table_blocks, block_tokens(self.program))
+        self.caches = empty_caches(self.program, self.pages.blocks)
+        self.lengths = [0] * self.requests
+
+    def step(self, ids: Sequence[Sequence[int]], only: Sequence[int] | None = None) -> Array:
+        """Append ``ids[i]`` to request ``only[i]``; return the logits after each last token."""
+        requests = list(range(self.requests)) if only is None else list(only)
+        starts = [self.lengths[request] for request in requests]
+        controls = self.pages.controls(ids, starts, requests)
+        for request, each in zip(requests, ids, strict=True):
+            self.lengths[request] += len(each)
+        outputs = interpret(
+            self.program,
+            given_first({**self.caches, **controls}, self.weights),
+            sizes={"context": max(self.lengths[request] for request in requests)},
+        )
+        self.caches = dict(zip(self.caches, outputs[2:], strict=True))
+        if not np.array_equal(outputs[0], np.argmax(outputs[1], axis=-1)):
+            raise AssertionError("the sampled tokens are not those of the largest logits")
+        return outputs[1]
