@@ -29,6 +29,9 @@ _DIRECTIONS = {
     Direction.WORKSPACE: 3,
 }
 _SPACES = 8
+"""``Space::COUNT`` of core_types.h; capacities are in the order of ``Space``."""
+
+# "NPU architecture 2201" of the Ascend C programming guide (mirror-cann/asc-devkit 82b89a15).
 _BIAS_TABLE_BYTES = 1024
 _FIXPIPE_BUFFER_BYTES = 2048
 

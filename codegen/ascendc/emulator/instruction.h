@@ -93,7 +93,9 @@ struct Range {
     }
 };
 
-// Alignment of a memory in bytes (facts/ascendc.md section 3); Mmad's dst asks for 1,024 itself.
+// Alignment of a memory in bytes; Mmad's dst asks for 1,024 itself. For the Fixpipe buffer pages
+// say 64 or 128: the stricter one.
+// Source: asc-devkit 9.1, SIMD-API, 通用说明和约束 (general notes and constraints).
 constexpr uint32_t AlignmentOf(Space space) {
     switch (space) {
         case Space::L0A:
