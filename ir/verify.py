@@ -97,7 +97,7 @@ def _verify_recipe(program: Program, owner: str, name: str, recipe: Graph) -> No
     graph = program.by_name.get(owner)
     if graph is None or len(recipe.outputs) != 1 or recipe.inputs:
         raise GraphError("recipe", f"the recipe of `{name}` in @{owner} is not a weight program")
-    kinds = {str(graph.type_of(v)) for v in graph.params if graph.op_of(v).name == name}  # type: ignore[attr-defined]
+    kinds = {str(graph.type_of(v)) for v in graph.params if graph.op_of(v).name == name}  # pyright: ignore[reportAttributeAccessIssue]
     made = str(recipe.output_types[0])
     if kinds and kinds != {made}:
         raise GraphError("recipe", f"the recipe of `{name}` in @{owner} makes {made}, not {kinds}")

@@ -145,9 +145,9 @@ def _shift_axes(op: Op) -> Op:
             raise AssertionError(f"the batch axis is moved by {op}")
         changed["permutation"] = tuple(axis - 1 for axis in others)
     elif hasattr(op, "axes"):
-        changed["axes"] = tuple(axis - 1 for axis in op.axes)  # type: ignore[attr-defined]
+        changed["axes"] = tuple(axis - 1 for axis in op.axes)  # pyright: ignore[reportAttributeAccessIssue]
     elif hasattr(op, "axis"):
-        changed["axis"] = op.axis - 1  # type: ignore[attr-defined]
+        changed["axis"] = op.axis - 1  # pyright: ignore[reportAttributeAccessIssue]
     if any(axis < 0 for axis in (changed.get("axis", 0), *changed.get("axes", ()))):
         raise AssertionError(f"the batch axis is reduced by {op}")
     return dataclasses.replace(op, **changed) if changed else op

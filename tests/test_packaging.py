@@ -47,7 +47,7 @@ def test_every_operation_file_is_in_the_table() -> None:
 def test_every_rule_is_registered() -> None:
     files = {path.stem for path in (ROOT / "passes" / "rules").glob("*.py")} - {"__init__"}
     modules = {rule.rhs.__module__ for rule in RULES if hasattr(rule.rhs, "__module__")}
-    from_partials = {rule.rhs.func.__module__ for rule in RULES if hasattr(rule.rhs, "func")}  # type: ignore[attr-defined]
+    from_partials = {rule.rhs.func.__module__ for rule in RULES if hasattr(rule.rhs, "func")}  # pyright: ignore[reportAttributeAccessIssue]
     registered = {name.rsplit(".", 1)[-1] for name in modules | from_partials}
     assert files <= registered | {"functools"}, f"not in RULES: {sorted(files - registered)}"
 
@@ -75,7 +75,7 @@ def test_public_names_resolve() -> None:
     for name in ascendfx.__all__:
         assert getattr(ascendfx, name) is not None
     with pytest.raises(AttributeError, match="no attribute `compil`"):
-        _ = ascendfx.compil  # type: ignore[attr-defined]
+        _ = ascendfx.compil  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def test_the_front_door_is_light() -> None:

@@ -128,7 +128,7 @@ class _Visitor:
         overload = _name_of(node)
         meta = node.meta.get("val")
         if overload == "_operator.getitem":
-            self._values[node] = self._values[node.args[0]][node.args[1]]  # type: ignore[index]
+            self._values[node] = self._values[node.args[0]][node.args[1]]  # pyright: ignore[reportArgumentType]
         elif isinstance(meta, int | torch.SymInt):
             self._t.overload, self._t.location = overload, location_of_node(node.meta, self._prefix)
             self._values[node] = self._t.dim(meta)

@@ -39,7 +39,7 @@ class Slice(Op):
         size, length = a.shape[self.axis], simplify_size(self.stop - self.start)
         numbers = isinstance(self.start, int) and isinstance(self.stop, int)
         known = isinstance(size, int) and numbers
-        if (known and not 0 <= self.start <= self.stop <= size) or (  # type: ignore[operator]
+        if (known and not 0 <= self.start <= self.stop <= size) or (
             self.step != 1 and not isinstance(length, int)
         ):
             raise OpTypeError(

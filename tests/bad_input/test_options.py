@@ -36,7 +36,7 @@ def test_an_unknown_option_names_the_known_ones_before_any_work(
 ) -> None:
     # The directory does not exist: if it were looked at first, the error would be another.
     with pytest.raises(GraphError) as caught:
-        ascendfx.compile(tmp_path / "none", **options)  # type: ignore[arg-type]
+        ascendfx.compile(tmp_path / "none", **options)  # pyright: ignore[reportArgumentType]
     assert caught.value.code == code
     for word in words:
         assert word in str(caught.value)

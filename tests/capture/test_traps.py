@@ -318,5 +318,5 @@ def test_parameters_are_shared_not_copied() -> None:
 @pytest.mark.parametrize("model", [None, 3, b"folder", nn.Linear])
 def test_what_is_no_model_is_named(model: object) -> None:
     with pytest.raises(GraphError, match=r"error\[no-model\]: the model is of type `") as caught:
-        capture_module(model)  # type: ignore[arg-type]
+        capture_module(model)  # pyright: ignore[reportArgumentType]
     assert "Hugging Face directory" in caught.value.hint

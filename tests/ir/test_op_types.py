@@ -75,4 +75,4 @@ def test_operations_are_frozen_and_listed_once() -> None:
     assert [op.__name__ for op in OPS] == sorted(op.__name__ for op in OPS)
     for op in OPS:
         assert dataclasses.is_dataclass(op)
-        assert op.__dataclass_params__.frozen  # type: ignore[attr-defined]
+        assert op.__dataclass_params__.frozen  # pyright: ignore[reportAttributeAccessIssue]

@@ -208,5 +208,5 @@ def test_what_cannot_be_done_is_refused_with_numbers(
 ) -> None:
     arguments: dict[str, object] = {"n": 512, "k": 256, "dtype": DType.BF16}
     with pytest.raises(GraphError) as error:
-        plan_matmul(rows=16, target=ASCEND_910B3, **arguments | changes)  # type: ignore[arg-type]
+        plan_matmul(rows=16, target=ASCEND_910B3, **arguments | changes)  # pyright: ignore[reportArgumentType]
     assert error.value.reason == message

@@ -25,4 +25,4 @@ def test_public_names_stay_what_they_are_when_their_modules_were_imported() -> N
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="has no attribute `decompile`"):
-        _ = ascendfx.decompile  # type: ignore[attr-defined]
+        _ = ascendfx.decompile  # pyright: ignore[reportAttributeAccessIssue]

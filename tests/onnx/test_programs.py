@@ -104,7 +104,7 @@ def test_a_program_of_raised_operations_agrees(name: str, tokens: int) -> None:
 @pytest.mark.parametrize("name", RAISED)
 @pytest.mark.parametrize("form", [prefill, decode], ids=lambda form: form.__name__)
 def test_a_serving_step_agrees(name: str, form: object) -> None:
-    program = form(name)  # type: ignore[operator]
+    program = form(name)  # pyright: ignore[reportOperatorIssue]
     tensors, sizes = step_tensors(name, program, seed=3)
     assert_program_agrees(program, tensors, sizes)
 

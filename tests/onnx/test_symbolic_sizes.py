@@ -42,7 +42,7 @@ def symbolic_cases() -> list[tuple[Op, tuple[TensorType, ...], int]]:
     for op, text in GOOD:
         types = operand_types(text)
         for number in {int(size) for kind in types for size in kind.shape}:
-            named = tuple(TensorType(t.dtype, _named(t.shape, number)) for t in types)  # type: ignore[arg-type]
+            named = tuple(TensorType(t.dtype, _named(t.shape, number)) for t in types)  # pyright: ignore[reportArgumentType]
             fields = {
                 field.name: _named(getattr(op, field.name), number)
                 for field in dataclasses.fields(op)
@@ -89,7 +89,7 @@ def test_expressions_are_computed_in_the_model(size: Dim, n: int) -> None:
     x = builder.add(ops.Input("x", TensorType(DType.F32, (3, N))))
     count = builder.add(ops.Iota(size, DType.I64))
     (result, _) = run_model(to_onnx(builder.build(count, x)), {"x": np.zeros((3, n))})
-    expected = size.subs(N, n)  # type: ignore[union-attr]
+    expected = size.subs(N, n)  # pyright: ignore[reportAttributeAccessIssue]
     np.testing.assert_array_equal(result, np.arange(int(expected)))
 
 

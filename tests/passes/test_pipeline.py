@@ -73,10 +73,10 @@ class Returns(ProgramPass):
     what: object = None
 
     def run(self, program: Program) -> PassResult:
-        return self.what  # type: ignore[return-value]
+        return self.what  # pyright: ignore[reportReturnType]
 
 
-@pytest.mark.parametrize("what", [None, captured("llama_f32"), PassResult(None)])  # type: ignore[arg-type]
+@pytest.mark.parametrize("what", [None, captured("llama_f32"), PassResult(None)])  # pyright: ignore[reportArgumentType]
 def test_a_pass_that_returns_something_else_is_named(what: object) -> None:
     with pytest.raises(GraphError, match=r"error\[pass-result\]: pass `mine` returned `") as caught:
         run_pipeline(captured("llama_f32"), [Returns(what)])

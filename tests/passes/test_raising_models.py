@@ -124,7 +124,7 @@ def test_attention_is_causal_and_reads_shared_heads(name: str) -> None:
         (position,) = (i for i, n in enumerate(graph.nodes) if n.op.mnemonic == "attention")
         node = graph.nodes[position]
         op = node.op
-        assert (op.causal, op.masked) == (True, False)  # type: ignore[attr-defined]
+        assert (op.causal, op.masked) == (True, False)  # pyright: ignore[reportAttributeAccessIssue]
         heads = [graph.type_of(v).shape[2] for v in node.operands]
         assert heads == _HEADS.get(name, [heads[0]] * 3 + [1, heads[0]])
 
@@ -133,7 +133,7 @@ def test_attention_in_a_window_keeps_its_mask_and_says_why() -> None:
     path = _CAPTURED.parent / "window_attention.ir"
     program, done = run_pipeline(parse_program(path.read_text(encoding="utf-8")), RAISE)
     (op,) = (node.op for node in program.graphs[1].nodes if node.op.mnemonic == "attention")
-    assert (op.causal, op.masked) == (False, True)  # type: ignore[attr-defined]
+    assert (op.causal, op.masked) == (False, True)  # pyright: ignore[reportAttributeAccessIssue]
     (remark,) = (line for run in done for line in run.remarks)
     assert "with 17 tokens token 16 adds -3.4028234663852886e+38 for token 0" in remark
 

@@ -181,6 +181,6 @@ def test_end_tokens_outside_the_vocabulary_hide_nothing() -> None:
 
 def test_integers_of_numpy_are_token_ids() -> None:
     given = [np.array(each, np.int32) for each in PROMPTS]
-    assert engine().generate(given, max_new_tokens=2) == engine().generate(  # type: ignore[arg-type]
+    assert engine().generate(given, max_new_tokens=2) == engine().generate(  # pyright: ignore[reportArgumentType]
         PROMPTS, max_new_tokens=2
     )

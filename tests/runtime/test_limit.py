@@ -11,15 +11,15 @@ from ascendfx.runtime.compile_model import Limits
 @pytest.mark.parametrize("value", [0, -1, 2.5, "2", True, [1]])
 def test_a_limit_that_is_no_size_is_refused(name: str, value: object) -> None:
     with pytest.raises(GraphError, match=rf"error\[bad-limit\]: {name} must be at least 1, got "):
-        Limits(**{name: value})  # type: ignore[arg-type]
+        Limits(**{name: value})  # pyright: ignore[reportArgumentType]
 
 
 def test_only_the_number_of_blocks_may_be_left_out() -> None:
     assert Limits(max_batch=3, max_context=129, cache_blocks=None).blocks == 6
     with pytest.raises(GraphError, match=r"max_context must be at least 1, got None"):
-        Limits(max_context=None)  # type: ignore[arg-type]
+        Limits(max_context=None)  # pyright: ignore[reportArgumentType]
 
 
 def test_integers_of_numpy_become_plain_ones() -> None:
     """A plan is written as JSON, which knows no others."""
-    assert type(Limits(max_batch=np.int64(2)).max_batch) is int  # type: ignore[arg-type]
+    assert type(Limits(max_batch=np.int64(2)).max_batch) is int  # pyright: ignore[reportArgumentType]

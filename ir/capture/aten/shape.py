@@ -93,7 +93,7 @@ def _slice_buffer(
         return exact[0]
     numbers = [bound for start, end, _ in buffer.parts for bound in (start, end)]
     if axis == buffer.axis and all(isinstance(n, int) for n in (first, stop, *numbers)):
-        inside = any(start < stop and first < end for start, end, _ in buffer.parts)  # type: ignore[operator]
+        inside = any(start < stop and first < end for start, end, _ in buffer.parts)
         if not inside:
             return Buffer(out)
     return t.slice(t.whole(buffer), axis, first, stop, step)
@@ -195,7 +195,7 @@ def _write(
         follows = buffer.parts[-1][1] == first
         if not follows:
             raise t.refuse("the order of the written parts depends on symbolic sizes")
-    elif any(start < stop and first < end for start, end, _ in buffer.parts):  # type: ignore[operator]
+    elif any(start < stop and first < end for start, end, _ in buffer.parts):
         base = t.whole(buffer)
         size = buffer.type.shape[axis]
         pieces = [
@@ -207,7 +207,7 @@ def _write(
         return pieces[0] if len(pieces) == 1 else t.add(Concat(axis), *pieces)
     parts = (*buffer.parts, part)
     if all(isinstance(start, int) for start, _, _ in parts):
-        parts = tuple(sorted(parts, key=lambda each: each[0]))  # type: ignore[arg-type, return-value]
+        parts = tuple(sorted(parts, key=lambda each: each[0]))
     return Buffer(buffer.type, axis, parts)
 
 
@@ -219,7 +219,7 @@ def select_scatter(
     shape = (*out.shape[:axis], 1, *out.shape[axis + 1 :])
     row = t.reshape(t.operand(source, out.dtype), shape)
     if index < 0:
-        index = simplify_size(out.shape[axis] + index)  # type: ignore[assignment]
+        index = simplify_size(out.shape[axis] + index)  # pyright: ignore[reportAssignmentType]
     return slice_scatter(t, out, a, row, axis, index, index + 1)
 
 
