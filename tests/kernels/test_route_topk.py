@@ -15,14 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascendfx.codegen.ascendc.kernel import DeviceSize
-from ascendfx.codegen.ascendc.kernels.route_topk import (
+from ascendfx.codegen.ascendc.kernels.route_topk import emit_route_topk, plan_route_topk
+from ascendfx.codegen.ascendc.kernels.route_topk_plan import (
     GroupScore,
     RouteTopkPlan,
     Routing,
     Scoring,
-    plan_route_topk,
 )
-from ascendfx.codegen.ascendc.kernels.route_topk_text import emit_route_topk
 from ascendfx.codegen.ascendc.kernels.vector_kernel import local_bytes
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError

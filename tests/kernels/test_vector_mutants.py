@@ -21,8 +21,8 @@ from ascendfx.codegen.ascendc.kernels.dispatch_experts import (
     plan_dispatch_experts,
 )
 from ascendfx.codegen.ascendc.kernels.gather_rows import emit_gather_rows, plan_gather_rows
-from ascendfx.codegen.ascendc.kernels.route_topk import Routing, Scoring, plan_route_topk
-from ascendfx.codegen.ascendc.kernels.route_topk_text import emit_route_topk
+from ascendfx.codegen.ascendc.kernels.route_topk import emit_route_topk, plan_route_topk
+from ascendfx.codegen.ascendc.kernels.route_topk_plan import Routing, Scoring
 from ascendfx.codegen.ascendc.kernels.vector_chain import emit_vector_chain, plan_vector_chain
 from ascendfx.codegen.ascendc.kernels.vector_kernel import RowView
 from ascendfx.codegen.ascendc.kernels.write_cache import emit_write_cache, plan_write_cache

@@ -1,6 +1,7 @@
 """The Ascend C text of `dispatch_experts`."""
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.kernels.merge_lists_text import MERGE_LISTS
 from ascendfx.codegen.ascendc.kernels.vector_kernel import through_queue
 
 _ARRAYS = (
@@ -19,7 +20,9 @@ _ARRAYS = (
 EXPERT_ARRAYS = len(_ARRAYS)
 """Number of those arrays."""
 
-ORDER_SLOTS = """\
+ORDER_SLOTS = (
+    MERGE_LISTS
+    + """
 // Sorts `slots` records (a multiple of 64) downwards by key, where the first half of `from` holds
 // the keys and the second half the payload. `to` holds the result, `from` is overwritten.
 __aicore__ inline void SortRecords(LocalTensor<float>& to, LocalTensor<float>& from,
@@ -30,31 +33,12 @@ __aicore__ inline void SortRecords(LocalTensor<float>& to, LocalTensor<float>& f
         to = from;
         from = sorted;
         for (uint32_t start = 0; start < slots; start += 4 * width) {
-            uint32_t lengths[4];
-            uint32_t lists = 0;
-            for (uint32_t i = 0; i < 4; ++i) {
-                const uint32_t begin = start + i * width;
-                const uint32_t left = begin < slots ? slots - begin : 0;
-                lengths[i] = left < width ? left : width;
-                lists += left > 0 ? 1 : 0;
+            const uint32_t records = slots - start < 4 * width ? slots - start : 4 * width;
+            if (records <= width) {
+                DataCopy(to[2 * start], from[2 * start], 2 * records);
+            } else {
+                MergeLists(to[2 * start], from[2 * start], 2 * width, width, records);
             }
-            if (lists == 1) {
-                DataCopy(to[2 * start], from[2 * start], 2 * lengths[0]);
-                continue;
-            }
-            MrgSort4Info merge;
-            for (uint32_t i = 0; i < 4; ++i) {
-                merge.elementLengths[i] = static_cast<uint16_t>(lengths[i]);
-            }
-            merge.ifExhaustedSuspension = false;
-            merge.validBit = static_cast<uint16_t>((1 << lists) - 1);
-            merge.repeatTimes = 1;
-            MrgSortSrcList<float> source;
-            source.src1 = from[2 * start];
-            source.src2 = from[2 * (start + width)];
-            source.src3 = lists > 2 ? from[2 * (start + 2 * width)] : from[2 * start];
-            source.src4 = lists > 3 ? from[2 * (start + 3 * width)] : from[2 * start];
-            MrgSort(to[2 * start], source, merge);
         }
     }
 }
@@ -122,6 +106,7 @@ __aicore__ inline void TakeRows(const LocalTensor<int32_t>& rows, const LocalTen
     Cast(rows, pairOrder, RoundMode::CAST_FLOOR, pairs);
 }
 """
+)
 
 
 def _write_order(out: CppWriter, first_pair: str) -> None:

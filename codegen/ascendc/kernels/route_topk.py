@@ -8,129 +8,55 @@ Weights are ``s`` of the winners, optionally divided by their sum + 1e-20, times
 Source: DeepSeek-V2 (arXiv 2405.04434) section 2.2, DeepSeek-V3 (arXiv 2412.19437) section 2.1.2.
 """
 
-import enum
 import math
-from dataclasses import dataclass
 
+from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.hardware_units import (
     BLOCK_FLOATS,
     SORT_ALIGNMENT,
     SORT_WIDTH,
     round_up,
 )
-from ascendfx.codegen.ascendc.kernel import DeviceSize
+from ascendfx.codegen.ascendc.kernel import (
+    DeviceSize,
+    Direction,
+    Kernel,
+    KernelArgument,
+    KernelKind,
+)
 from ascendfx.codegen.ascendc.kernels.reduction_work import reduce_max_work_elements
+from ascendfx.codegen.ascendc.kernels.route_topk_plan import (
+    GroupScore,
+    RouteTopkPlan,
+    Routing,
+    Scoring,
+)
+from ascendfx.codegen.ascendc.kernels.route_topk_text import KEEP_TOP, write_step, write_tables
 from ascendfx.codegen.ascendc.kernels.vector_kernel import (
+    SIZES_ARGUMENT,
     BufferKind,
     LocalBuffer,
     blocks_for,
     check_local_buffers,
     check_positive,
+    float_literal,
+    kernel_function,
+    local_bytes,
+    write_buffers,
+    write_head,
+    write_size,
+    write_split,
 )
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.tensor_type import DType
 
 _MAX_EXPERTS = 256
 _MAX_TOP_K = 16
 _STEP_ROWS = 16
 
-
-class Scoring(enum.Enum):
-    """How logits become scores."""
-
-    SIGMOID = "sigmoid"
-    SOFTMAX = "softmax"
-
-
-class GroupScore(enum.Enum):
-    """What ranks a group of experts."""
-
-    TOP2_SUM = "top2_sum"
-    MAX = "max"
-
-
-@dataclass(frozen=True, slots=True)
-class Routing:
-    """The rule by which experts are chosen.
-
-    Attributes:
-        experts: Number of experts.
-        top_k: Experts per row.
-        scoring: How logits become scores.
-        bias: Whether a bias per expert is added to the selecting score.
-        groups: Number of groups of neighbouring experts; 1 without group selection.
-        topk_groups: Groups that keep their scores.
-        group_score: What ranks a group.
-        masked_value: What the selecting scores of the other groups become.
-        normalize: Whether weights are divided by their sum + 1e-20.
-        scale: Last factor of the weights.
-    """
-
-    experts: int
-    top_k: int
-    scoring: Scoring
-    bias: bool = False
-    groups: int = 1
-    topk_groups: int = 1
-    group_score: GroupScore = GroupScore.TOP2_SUM
-    masked_value: float = -math.inf
-    normalize: bool = False
-    scale: float = 1.0
-
-    @property
-    def group_size(self) -> int:
-        """Experts per group."""
-        return self.experts // self.groups
-
-    @property
-    def has_masked_groups(self) -> bool:
-        """Whether some group loses its scores."""
-        return self.topk_groups < self.groups
-
-
-@dataclass(frozen=True, slots=True)
-class RouteTopkPlan:
-    """How rows are scored and sorted.
-
-    Each group is laid out on its own whole sorter lists, filled up with minus infinity.
-
-    Attributes:
-        rows: Number of rows, read from the device.
-        routing: The rule.
-        row_pitch: Elements from row to row of scores in local memory.
-        group_pitch: Elements from group to group in the sorter's layout.
-        step_rows: Rows scored at a time.
-        blocks: Vector cores used.
-        buffers: Local memory; those the sorter writes come first, aligned to 256 bytes.
-    """
-
-    rows: DeviceSize
-    routing: Routing
-    row_pitch: int
-    group_pitch: int
-    step_rows: int
-    blocks: int
-    buffers: tuple[LocalBuffer, ...]
-
-    @property
-    def slots(self) -> int:
-        """Elements of the sorter's layout."""
-        return self.routing.groups * self.group_pitch
-
-    @property
-    def is_padded(self) -> bool:
-        """Whether the sorter's layout differs from the row."""
-        return self.group_pitch != self.routing.group_size
-
-    @property
-    def kept(self) -> int:
-        """Records kept of each list when lists are merged: ``top_k``, in whole blocks."""
-        return round_up(self.routing.top_k, 4)
-
-    @property
-    def out_pitch(self) -> int:
-        """Elements from row to row of weights and ids in local memory."""
-        return round_up(self.routing.top_k, BLOCK_FLOATS)
+_GROUP_LIST = 16
+"""f32 elements per group of merged lists: two records of up to four lists."""
 
 
 def plan_route_topk(*, rows: DeviceSize, routing: Routing, target: Target) -> RouteTopkPlan:
@@ -222,3 +148,76 @@ def _buffers(plan: RouteTopkPlan) -> tuple[LocalBuffer, ...]:
         LocalBuffer("idQueue", BufferKind.OUTPUT, result, copies=2),
     ]
     return tuple(buffers)
+
+
+def emit_route_topk(plan: RouteTopkPlan, name: str) -> Kernel:
+    """Return the kernel; arguments ``logits[, bias], weights, ids, sizes``."""
+    routing = plan.routing
+    results = plan.rows.capacity * routing.top_k
+    bias = (KernelArgument("bias", DType.F32, Direction.IN, routing.experts),)
+    arguments = (
+        KernelArgument("logits", DType.F32, Direction.IN, plan.rows.capacity * routing.experts),
+        *(bias if routing.bias else ()),
+        KernelArgument("weights", DType.F32, Direction.OUT, results),
+        KernelArgument("ids", DType.I32, Direction.OUT, results),
+        SIZES_ARGUMENT,
+    )
+    out = CppWriter()
+    helpers = KEEP_TOP if plan.slots > SORT_WIDTH else ""
+    write_head(out, _comment(plan, name), _constants(plan), helpers)
+    with kernel_function(out, name, arguments):
+        write_size(out, "rows", plan.rows)
+        write_split(out, "rows")
+        write_buffers(out, plan.buffers)
+        write_tables(out, plan)
+        with out.block("for (uint32_t row = first; row < last; row += STEP_ROWS)"):
+            write_step(out, plan)
+        if routing.bias:
+            out.line("biasQueue.FreeTensor(biasLocal);")
+    return Kernel(name, "route-topk", KernelKind.VECTOR, plan.blocks, arguments, out.text())
+
+
+def _comment(plan: RouteTopkPlan, name: str) -> tuple[str, ...]:
+    routing = plan.routing
+    lines = [
+        f"{name}: top {routing.top_k} of {routing.experts} experts by {routing.scoring.value}"
+        f"{' + bias' if routing.bias else ''}, row < sizes[{plan.rows.slot}] <= "
+        f"{plan.rows.capacity};"
+    ]
+    if routing.has_masked_groups:
+        lines.append(
+            f"the best {routing.topk_groups} of {routing.groups} groups by "
+            f"{routing.group_score.value}, scores of the others become {routing.masked_value};"
+        )
+    lines.append(
+        f"{plan.slots} sorter slots, {plan.step_rows} rows at a time, over {plan.blocks} cores; "
+        f"{local_bytes(plan.buffers):,} bytes of local memory."
+    )
+    return tuple(lines)
+
+
+def _constants(plan: RouteTopkPlan) -> dict[str, int | str]:
+    routing = plan.routing
+    constants: dict[str, int | str] = {
+        "BLOCKS": plan.blocks,
+        "EXPERTS": routing.experts,
+        "TOP_K": routing.top_k,
+        "STEP_ROWS": plan.step_rows,
+        "ROW_PITCH": plan.row_pitch,
+        "OUT_PITCH": plan.out_pitch,
+        "GROUPS": routing.groups,
+        "GROUP_SIZE": routing.group_size,
+        "GROUP_PITCH": plan.group_pitch,
+        "SLOTS": plan.slots,
+        "KEPT": plan.kept,
+        "LOWEST": float_literal(-math.inf),
+    }
+    if routing.has_masked_groups:
+        constants["TOPK_GROUPS"] = routing.topk_groups
+        constants["MASKED_VALUE"] = float_literal(routing.masked_value)
+        if plan.group_pitch > SORT_WIDTH:
+            constants["GROUP_LIST"] = _GROUP_LIST
+            constants["GROUP_RANK"] = 2 if routing.group_score is GroupScore.TOP2_SUM else 1
+    if routing.normalize or routing.scale != 1.0:
+        constants["SCALE"] = float_literal(routing.scale)
+    return constants

@@ -4,117 +4,13 @@ import math
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.hardware_units import SORT_WIDTH
-from ascendfx.codegen.ascendc.kernel import Direction, Kernel, KernelArgument, KernelKind
-from ascendfx.codegen.ascendc.kernels.route_topk import GroupScore, RouteTopkPlan, Scoring
-from ascendfx.codegen.ascendc.kernels.vector_kernel import (
-    SIZES_ARGUMENT,
-    float_literal,
-    kernel_function,
-    local_bytes,
-    through_queue,
-    write_buffers,
-    write_head,
-    write_size,
-    write_split,
-)
-from ascendfx.ir.tensor_type import DType
+from ascendfx.codegen.ascendc.kernels.merge_lists_text import MERGE_LISTS
+from ascendfx.codegen.ascendc.kernels.route_topk_plan import GroupScore, RouteTopkPlan, Scoring
+from ascendfx.codegen.ascendc.kernels.vector_kernel import through_queue
 
-_GROUP_LIST = 16
-"""f32 elements per group of merged lists: two records of up to four lists."""
-
-
-def emit_route_topk(plan: RouteTopkPlan, name: str) -> Kernel:
-    """Return the kernel; arguments ``logits[, bias], weights, ids, sizes``."""
-    routing = plan.routing
-    results = plan.rows.capacity * routing.top_k
-    bias = (KernelArgument("bias", DType.F32, Direction.IN, routing.experts),)
-    arguments = (
-        KernelArgument("logits", DType.F32, Direction.IN, plan.rows.capacity * routing.experts),
-        *(bias if routing.bias else ()),
-        KernelArgument("weights", DType.F32, Direction.OUT, results),
-        KernelArgument("ids", DType.I32, Direction.OUT, results),
-        SIZES_ARGUMENT,
-    )
-    out = CppWriter()
-    helpers = _KEEP_TOP if plan.slots > SORT_WIDTH else ""
-    write_head(out, _comment(plan, name), _constants(plan), helpers)
-    with kernel_function(out, name, arguments):
-        write_size(out, "rows", plan.rows)
-        write_split(out, "rows")
-        write_buffers(out, plan.buffers)
-        _write_tables(out, plan)
-        with out.block("for (uint32_t row = first; row < last; row += STEP_ROWS)"):
-            _write_step(out, plan)
-        if routing.bias:
-            out.line("biasQueue.FreeTensor(biasLocal);")
-    return Kernel(name, "route-topk", KernelKind.VECTOR, plan.blocks, arguments, out.text())
-
-
-def _comment(plan: RouteTopkPlan, name: str) -> tuple[str, ...]:
-    routing = plan.routing
-    lines = [
-        f"{name}: top {routing.top_k} of {routing.experts} experts by {routing.scoring.value}"
-        f"{' + bias' if routing.bias else ''}, row < sizes[{plan.rows.slot}] <= "
-        f"{plan.rows.capacity};"
-    ]
-    if routing.has_masked_groups:
-        lines.append(
-            f"the best {routing.topk_groups} of {routing.groups} groups by "
-            f"{routing.group_score.value}, scores of the others become {routing.masked_value};"
-        )
-    lines.append(
-        f"{plan.slots} sorter slots, {plan.step_rows} rows at a time, over {plan.blocks} cores; "
-        f"{local_bytes(plan.buffers):,} bytes of local memory."
-    )
-    return tuple(lines)
-
-
-def _constants(plan: RouteTopkPlan) -> dict[str, int | str]:
-    routing = plan.routing
-    constants: dict[str, int | str] = {
-        "BLOCKS": plan.blocks,
-        "EXPERTS": routing.experts,
-        "TOP_K": routing.top_k,
-        "STEP_ROWS": plan.step_rows,
-        "ROW_PITCH": plan.row_pitch,
-        "OUT_PITCH": plan.out_pitch,
-        "GROUPS": routing.groups,
-        "GROUP_SIZE": routing.group_size,
-        "GROUP_PITCH": plan.group_pitch,
-        "SLOTS": plan.slots,
-        "KEPT": plan.kept,
-        "LOWEST": float_literal(-math.inf),
-    }
-    if routing.has_masked_groups:
-        constants["TOPK_GROUPS"] = routing.topk_groups
-        constants["MASKED_VALUE"] = float_literal(routing.masked_value)
-        if plan.group_pitch > SORT_WIDTH:
-            constants["GROUP_LIST"] = _GROUP_LIST
-            constants["GROUP_RANK"] = 2 if routing.group_score is GroupScore.TOP2_SUM else 1
-    if routing.normalize or routing.scale != 1.0:
-        constants["SCALE"] = float_literal(routing.scale)
-    return constants
-
-
-_KEEP_TOP = """\
-// Merges sorted lists, of each the first `kept` records, `pitch` floats from list to list.
-__aicore__ inline void MergeLists(const LocalTensor<float>& to, const LocalTensor<float>& from,
-                                  uint32_t lists, uint32_t pitch, uint32_t kept) {
-    MrgSort4Info merge;
-    for (uint32_t i = 0; i < 4; ++i) {
-        merge.elementLengths[i] = static_cast<uint16_t>(i < lists ? kept : 0);
-    }
-    merge.ifExhaustedSuspension = false;
-    merge.validBit = static_cast<uint16_t>((1 << lists) - 1);
-    merge.repeatTimes = 1;
-    MrgSortSrcList<float> source;
-    source.src1 = from;
-    source.src2 = from[pitch];
-    source.src3 = lists > 2 ? from[2 * pitch] : from;
-    source.src4 = lists > 3 ? from[3 * pitch] : from;
-    MrgSort(to, source, merge);
-}
-
+KEEP_TOP = (
+    MERGE_LISTS
+    + """
 // Merges the lists of 32 records in `to` four by four until one is left, in `to` again.
 __aicore__ inline void KeepTop(LocalTensor<float>& to, LocalTensor<float>& from) {
     uint32_t pitch = 64;
@@ -127,16 +23,17 @@ __aicore__ inline void KeepTop(LocalTensor<float>& to, LocalTensor<float>& from)
                 DataCopy(to[i / 4 * 8 * KEPT], from[i * pitch], 2 * KEPT);
             } else {
                 const uint32_t count = lists - i < 4 ? lists - i : 4;
-                MergeLists(to[i / 4 * 8 * KEPT], from[i * pitch], count, pitch, KEPT);
+                MergeLists(to[i / 4 * 8 * KEPT], from[i * pitch], pitch, KEPT, count * KEPT);
             }
         }
         pitch = 8 * KEPT;
     }
 }
 """
+)
 
 
-def _write_tables(out: CppWriter, plan: RouteTopkPlan) -> None:
+def write_tables(out: CppWriter, plan: RouteTopkPlan) -> None:
     """Write everything that is the same for all rows."""
     routing = plan.routing
     for tensor, scalar in _tensors(plan):
@@ -178,7 +75,8 @@ def _tensors(plan: RouteTopkPlan) -> list[tuple[str, str]]:
     return [(name, "int32_t" if name in integers else "float") for name in names]
 
 
-def _write_step(out: CppWriter, plan: RouteTopkPlan) -> None:
+def write_step(out: CppWriter, plan: RouteTopkPlan) -> None:
+    """Write what happens to the rows of one step."""
     out.line("const uint32_t count = row + STEP_ROWS < last ? STEP_ROWS : last - row;")
     with through_queue(out, "scoreQueue", "scores", "float"):
         out.line("CopyIn(scores, logitsGm[row * EXPERTS], count, EXPERTS * 4, 0, 0);")
@@ -240,7 +138,7 @@ def _write_masking(out: CppWriter, plan: RouteTopkPlan, slots: str) -> None:
         with out.block("for (uint32_t group = 0; group < GROUPS; ++group)"):
             out.line(
                 "MergeLists(recordB[group * GROUP_LIST], recordA[group * 2 * GROUP_PITCH], "
-                "GROUP_PITCH / 32, 64, GROUP_RANK);"
+                "64, GROUP_RANK, GROUP_PITCH / 32 * GROUP_RANK);"
             )
         ranked = "recordB"
     offsets = "groupOffset.ReinterpretCast<uint32_t>()"

@@ -10,13 +10,8 @@ from ascendfx.codegen.ascendc.kernels.dispatch_experts import (
     plan_dispatch_experts,
 )
 from ascendfx.codegen.ascendc.kernels.gather_rows import emit_gather_rows, plan_gather_rows
-from ascendfx.codegen.ascendc.kernels.route_topk import (
-    GroupScore,
-    Routing,
-    Scoring,
-    plan_route_topk,
-)
-from ascendfx.codegen.ascendc.kernels.route_topk_text import emit_route_topk
+from ascendfx.codegen.ascendc.kernels.route_topk import emit_route_topk, plan_route_topk
+from ascendfx.codegen.ascendc.kernels.route_topk_plan import GroupScore, Routing, Scoring
 from ascendfx.codegen.ascendc.kernels.vector_kernel import RowView
 from ascendfx.codegen.ascendc.kernels.write_cache import emit_write_cache, plan_write_cache
 from ascendfx.codegen.ascendc.lowering.absorb_additions import AddedRows

@@ -44,6 +44,27 @@ __aicore__ inline void CopyOut(const GlobalTensor<T>& target, const LocalTensor<
     DataCopyPad(target, source, copy);
 }
 
+// Merges two to four sorted lists of `length` records, the last one of what is left of `records`;
+// `pitch` floats from list to list.
+__aicore__ inline void MergeLists(const LocalTensor<float>& to, const LocalTensor<float>& from,
+                                  uint32_t pitch, uint32_t length, uint32_t records) {
+    const uint32_t lists = (records + length - 1) / length;
+    MrgSort4Info merge;
+    for (uint32_t i = 0; i < 4; ++i) {
+        const uint32_t left = i < lists ? records - i * length : 0;
+        merge.elementLengths[i] = static_cast<uint16_t>(left < length ? left : length);
+    }
+    merge.ifExhaustedSuspension = false;
+    merge.validBit = static_cast<uint16_t>((1 << lists) - 1);
+    merge.repeatTimes = 1;
+    MrgSortSrcList<float> source;
+    source.src1 = from;
+    source.src2 = from[pitch];
+    source.src3 = lists > 2 ? from[2 * pitch] : from;
+    source.src4 = lists > 3 ? from[3 * pitch] : from;
+    MrgSort(to, source, merge);
+}
+
 // Sorts `slots` records (a multiple of 64) downwards by key, where the first half of `from` holds
 // the keys and the second half the payload. `to` holds the result, `from` is overwritten.
 __aicore__ inline void SortRecords(LocalTensor<float>& to, LocalTensor<float>& from,
@@ -54,31 +75,12 @@ __aicore__ inline void SortRecords(LocalTensor<float>& to, LocalTensor<float>& f
         to = from;
         from = sorted;
         for (uint32_t start = 0; start < slots; start += 4 * width) {
-            uint32_t lengths[4];
-            uint32_t lists = 0;
-            for (uint32_t i = 0; i < 4; ++i) {
-                const uint32_t begin = start + i * width;
-                const uint32_t left = begin < slots ? slots - begin : 0;
-                lengths[i] = left < width ? left : width;
-                lists += left > 0 ? 1 : 0;
+            const uint32_t records = slots - start < 4 * width ? slots - start : 4 * width;
+            if (records <= width) {
+                DataCopy(to[2 * start], from[2 * start], 2 * records);
+            } else {
+                MergeLists(to[2 * start], from[2 * start], 2 * width, width, records);
             }
-            if (lists == 1) {
-                DataCopy(to[2 * start], from[2 * start], 2 * lengths[0]);
-                continue;
-            }
-            MrgSort4Info merge;
-            for (uint32_t i = 0; i < 4; ++i) {
-                merge.elementLengths[i] = static_cast<uint16_t>(lengths[i]);
-            }
-            merge.ifExhaustedSuspension = false;
-            merge.validBit = static_cast<uint16_t>((1 << lists) - 1);
-            merge.repeatTimes = 1;
-            MrgSortSrcList<float> source;
-            source.src1 = from[2 * start];
-            source.src2 = from[2 * (start + width)];
-            source.src3 = lists > 2 ? from[2 * (start + 2 * width)] : from[2 * start];
-            source.src4 = lists > 3 ? from[2 * (start + 3 * width)] : from[2 * start];
-            MrgSort(to[2 * start], source, merge);
         }
     }
 }

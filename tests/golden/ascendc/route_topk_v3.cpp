@@ -50,12 +50,15 @@ __aicore__ inline void CopyOut(const GlobalTensor<T>& target, const LocalTensor<
     DataCopyPad(target, source, copy);
 }
 
-// Merges sorted lists, of each the first `kept` records, `pitch` floats from list to list.
+// Merges two to four sorted lists of `length` records, the last one of what is left of `records`;
+// `pitch` floats from list to list.
 __aicore__ inline void MergeLists(const LocalTensor<float>& to, const LocalTensor<float>& from,
-                                  uint32_t lists, uint32_t pitch, uint32_t kept) {
+                                  uint32_t pitch, uint32_t length, uint32_t records) {
+    const uint32_t lists = (records + length - 1) / length;
     MrgSort4Info merge;
     for (uint32_t i = 0; i < 4; ++i) {
-        merge.elementLengths[i] = static_cast<uint16_t>(i < lists ? kept : 0);
+        const uint32_t left = i < lists ? records - i * length : 0;
+        merge.elementLengths[i] = static_cast<uint16_t>(left < length ? left : length);
     }
     merge.ifExhaustedSuspension = false;
     merge.validBit = static_cast<uint16_t>((1 << lists) - 1);
@@ -80,7 +83,7 @@ __aicore__ inline void KeepTop(LocalTensor<float>& to, LocalTensor<float>& from)
                 DataCopy(to[i / 4 * 8 * KEPT], from[i * pitch], 2 * KEPT);
             } else {
                 const uint32_t count = lists - i < 4 ? lists - i : 4;
-                MergeLists(to[i / 4 * 8 * KEPT], from[i * pitch], count, pitch, KEPT);
+                MergeLists(to[i / 4 * 8 * KEPT], from[i * pitch], pitch, KEPT, count * KEPT);
             }
         }
         pitch = 8 * KEPT;
