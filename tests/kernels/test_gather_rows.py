@@ -23,7 +23,6 @@ def _kernel(
     dtype: DType,
     *,
     capacity: int = 100,
-    id_offset: int = 0,
     target: Target = TARGET,
 ) -> Kernel:
     plan = plan_gather_rows(
@@ -32,7 +31,6 @@ def _kernel(
         table_rows=_TABLE_ROWS,
         dtype=dtype,
         target=target,
-        id_offset=id_offset,
     )
     return emit_gather_rows(plan, "gather_rows")
 
@@ -68,14 +66,6 @@ def test_a_row_longer_than_local_memory_moves_in_pieces(dtype: DType) -> None:
     ids = np.array([5, 0, 36], np.int32)
     y = launch(kernel, {"table": table, "ids": ids}, 3)["y"].reshape(3, columns)
     np.testing.assert_array_equal(y, table[ids])
-
-
-def test_the_offset_is_added_to_every_id() -> None:
-    table = random_array((_TABLE_ROWS, 24), DType.F32, seed=0)
-    ids = np.array([10, 12, 46], np.int32)
-    kernel = _kernel(24, DType.F32, capacity=3, id_offset=-10)
-    y = launch(kernel, {"table": table, "ids": ids}, 3)["y"].reshape(3, 24)
-    np.testing.assert_array_equal(y, table[ids - 10])
 
 
 def test_an_id_outside_the_table_is_stopped_by_the_emulator() -> None:

@@ -1,4 +1,4 @@
-"""``y[i, :] = table[ids[i] + id_offset, :]``: embedding, row selection, permutation of rows."""
+"""``y[i, :] = table[ids[i], :]``: embedding, row selection, permutation of rows."""
 
 from dataclasses import dataclass
 
@@ -44,7 +44,6 @@ class GatherRowsPlan:
         rows: Number of gathered rows, read from the device.
         columns: Row length in elements.
         table_rows: Rows of the table; ids outside are the caller's error.
-        id_offset: Added to every id.
         dtype: Element format of table and result.
         pitch: Elements of one row piece in local memory.
         step_rows: Rows moved at a time.
@@ -56,7 +55,6 @@ class GatherRowsPlan:
     rows: DeviceSize
     columns: int
     table_rows: int
-    id_offset: int
     dtype: DType
     pitch: int
     step_rows: int
@@ -72,7 +70,6 @@ def plan_gather_rows(
     table_rows: int,
     dtype: DType,
     target: Target,
-    id_offset: int = 0,
 ) -> GatherRowsPlan:
     """Choose rows per step; a row longer than a step is moved in pieces.
 
@@ -94,7 +91,7 @@ def plan_gather_rows(
     )
     check_local_buffers("gather-rows", buffers, target)
     return GatherRowsPlan(
-        rows, columns, table_rows, id_offset, dtype, pitch, step_rows, piece, blocks, buffers
+        rows, columns, table_rows, dtype, pitch, step_rows, piece, blocks, buffers
     )
 
 
@@ -118,10 +115,8 @@ def emit_gather_rows(plan: GatherRowsPlan, name: str) -> Kernel:
 
 
 def _comment(plan: GatherRowsPlan, name: str) -> tuple[str, ...]:
-    offset = f" + {plan.id_offset}" if plan.id_offset else ""
     return (
-        f"{name}: y[i, :] = table[ids[i]{offset}, :], i < sizes[{plan.rows.slot}] <= "
-        f"{plan.rows.capacity},",
+        f"{name}: y[i, :] = table[ids[i], :], i < sizes[{plan.rows.slot}] <= {plan.rows.capacity},",
         f"rows of {plan.columns} {plan.dtype.value}, {plan.step_rows} at a time, over "
         f"{plan.blocks} cores; {local_bytes(plan.buffers):,} bytes of local memory.",
     )
@@ -155,12 +150,11 @@ def _write_step(out: CppWriter, plan: GatherRowsPlan) -> None:
 
 
 def _write_rows(out: CppWriter, plan: GatherRowsPlan) -> None:
-    offset = f" + {plan.id_offset}" if plan.id_offset else ""
     with (
         through_queue(out, "rowQueue", "rowsLocal", CPP_TYPE[plan.dtype]),
         out.block("for (uint32_t i = 0; i < count; ++i)"),
     ):
-        out.line(f"const uint64_t id = static_cast<uint64_t>(idsLocal.GetValue(i){offset});")
+        out.line("const uint64_t id = static_cast<uint64_t>(idsLocal.GetValue(i));")
         out.line("CopyIn(rowsLocal[i * PITCH], tableGm[id * COLUMNS + column], 1, bytes, 0, 0);")
     out.line("const uint64_t target = static_cast<uint64_t>(row) * COLUMNS + column;")
     out.line("CopyOut(yGm[target], rowsLocal, count, bytes, 0, 0);")

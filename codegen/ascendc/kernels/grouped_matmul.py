@@ -1,6 +1,5 @@
 """``y[p, :] = x[p, :] · W[e(p)]ᵀ`` for rows sorted by expert; groups are read on the device."""
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
@@ -24,7 +23,6 @@ from ascendfx.codegen.ascendc.kernels.cube_tile_plan import (
     tile_memory,
 )
 from ascendfx.codegen.ascendc.kernels.kernel_entry import kernel_entry
-from ascendfx.codegen.ascendc.kernels.matmul import OutputTile
 from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView, dense
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
@@ -106,21 +104,6 @@ def plan_grouped_matmul(
     check_tile(_FAMILY, product, chosen, target)
     memory = tile_memory(product, chosen, target)
     return GroupedMatmulPlan(product, chosen, memory, target.cube_cores)
-
-
-def grouped_output_tiles(
-    plan: GroupedMatmulPlan, group_ends: Sequence[int]
-) -> Iterator[OutputTile]:
-    """Yield the tiles in the order of the emitted walk; ``batch`` is the expert."""
-    tile, n = plan.tile, plan.product.n
-    t = begin = 0
-    for expert, end in enumerate(group_ends):
-        for row in range(begin, end, tile.m):
-            for column in range(0, n, tile.n):
-                rows, columns = min(tile.m, end - row), min(tile.n, n - column)
-                yield OutputTile(t % plan.blocks, expert, row, rows, column, columns)
-                t += 1
-        begin = end
 
 
 def emit_grouped_matmul(plan: GroupedMatmulPlan, name: str) -> Kernel:

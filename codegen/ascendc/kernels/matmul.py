@@ -1,6 +1,5 @@
 """``y[b, r, :] = x[b, r, :] · W[b]ᵀ`` on the cube units; the row count is read on the device."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
@@ -57,18 +56,6 @@ class MatmulPlan:
     blocks: int
 
 
-@dataclass(frozen=True, slots=True)
-class OutputTile:
-    """One tile of the result and the block that computes it."""
-
-    block: int
-    batch: int
-    row: int
-    rows: int
-    column: int
-    columns: int
-
-
 def plan_matmul(
     *,
     rows: DeviceSize | int,
@@ -122,23 +109,6 @@ def plan_matmul(
     tiles = batch * -(-capacity // chosen.m) * -(-n // chosen.n)
     memory = tile_memory(product, chosen, target)
     return MatmulPlan(rows, product, chosen, memory, min(tiles, target.cube_cores))
-
-
-def output_tiles(plan: MatmulPlan, rows: int) -> Iterator[OutputTile]:
-    """Yield the tiles in the order of the emitted walk, for ``rows`` actual rows."""
-    tile, n = plan.tile, plan.product.n
-    n_tiles, m_tiles = -(-n // tile.n), -(-rows // tile.m)
-    for t in range(plan.product.batch * m_tiles * n_tiles):
-        column = t % n_tiles * tile.n
-        row = t // n_tiles % m_tiles * tile.m
-        yield OutputTile(
-            block=t % plan.blocks,
-            batch=t // (n_tiles * m_tiles),
-            row=row,
-            rows=min(tile.m, rows - row),
-            column=column,
-            columns=min(tile.n, n - column),
-        )
 
 
 def emit_matmul(plan: MatmulPlan, name: str) -> Kernel:
