@@ -56,18 +56,6 @@ def parse_program(text: str, *, file: str = "<text>") -> Program:
     return Program(tuple(graphs), recipes)
 
 
-def parse_graph(text: str, *, file: str = "<text>") -> Graph:
-    """Read a text that holds exactly one graph.
-
-    Raises:
-        GraphError: As `parse_program`, or there are several graphs.
-    """
-    program = parse_program(text, file=file)
-    if len(program.graphs) != 1 or program.recipes:
-        raise GraphError("syntax", "one graph was expected", Location(file, 1))
-    return program.main
-
-
 def _lines(text: str, file: str) -> Iterator[_Line]:
     for number, line in enumerate(text.splitlines(), start=1):
         if (stripped := line.strip()) and not stripped.startswith("//"):

@@ -6,19 +6,19 @@ from ascendfx.codegen.ascendc.lowering.select_kernels import select_kernels
 from ascendfx.codegen.ascendc.lowering.step import KernelStep
 from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.text.parser import parse_graph
+from ascendfx.ir.text.parser import parse_program
 
 CAPACITY = {"rows": 4, "requests": 4, "context": 256, "blocks": 8, "table_blocks": 2}
 TARGET = find_target("ascend910b")
 
 
 def lower(body):
-    return select_kernels(parse_graph(f"graph @g {{\n{body}\n}}"), CAPACITY, 2, TARGET)
+    return select_kernels(parse_program(f"graph @g {{\n{body}\n}}").main, CAPACITY, 2, TARGET)
 
 
 def launches(body):
     """Return the mnemonics of every launch."""
-    graph = parse_graph(f"graph @g {{\n{body}\n}}")
+    graph = parse_program(f"graph @g {{\n{body}\n}}").main
     steps = select_kernels(graph, CAPACITY, 2, TARGET).steps
     return [
         [graph.nodes[position].op.mnemonic for position in step.covers]

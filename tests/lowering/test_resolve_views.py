@@ -2,13 +2,13 @@ from ascendfx.codegen.ascendc.lowering.graph_context import find_constants
 from ascendfx.codegen.ascendc.lowering.resolve_views import resolve_views
 from ascendfx.ir.graph import Value
 from ascendfx.ir.tensor_type import DType
-from ascendfx.ir.text.parser import parse_graph
+from ascendfx.ir.text.parser import parse_program
 
 CAPACITY = {"rows": 4, "requests": 4, "context": 256, "blocks": 8, "table_blocks": 2}
 
 
 def resolve(text):
-    graph = parse_graph(text)
+    graph = parse_program(text).main
     return resolve_views(graph, CAPACITY, constants=find_constants(graph))
 
 

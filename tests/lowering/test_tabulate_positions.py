@@ -7,7 +7,7 @@ from ascendfx.codegen.ascendc.lowering.tabulate_positions import TabulatePositio
 from ascendfx.ir.interpret import interpret
 from ascendfx.ir.ops import Cos, GatherRows, Sin
 from ascendfx.ir.program import Program
-from ascendfx.ir.text.parser import parse_graph
+from ascendfx.ir.text.parser import parse_program
 
 POSITIONS = 64
 
@@ -38,7 +38,7 @@ FORMS = {
 @pytest.mark.parametrize("text", FORMS.values(), ids=FORMS.keys())
 @given(positions=st.lists(st.integers(0, POSITIONS - 1), min_size=1, max_size=5))
 def test_a_table_gives_what_the_step_would_compute(text, positions):
-    graph = parse_graph(text)
+    graph = parse_program(text).main
     after = TabulatePositions(POSITIONS).run(Program((graph,))).program
     tensors = {
         "positions": np.array(positions),
@@ -51,7 +51,7 @@ def test_a_table_gives_what_the_step_would_compute(text, positions):
 
 @pytest.mark.parametrize("text", FORMS.values(), ids=FORMS.keys())
 def test_no_sine_is_left_in_the_rows_of_the_step(text):
-    after = TabulatePositions(POSITIONS).run(Program((parse_graph(text),))).program.main
+    after = TabulatePositions(POSITIONS).run(parse_program(text)).program.main
     for node in after.nodes:
         if isinstance(node.op, Cos | Sin):
             assert not node.types[0].names
@@ -59,19 +59,19 @@ def test_no_sine_is_left_in_the_rows_of_the_step(text):
 
 
 def test_values_of_other_inputs_are_not_tabulated():
-    graph = parse_graph("""graph @g {
+    graph = parse_program("""graph @g {
       %0 = input "positions" : i32[rows]
       %1 = input "x" : f32[rows]
       %2 = cast %0 {dtype=f32} : f32[rows]
       %3 = add %1, %1 : f32[rows]
       %4 = cos %3 : f32[rows]
       return %4
-    }""")
+    }""").main
     assert TabulatePositions(POSITIONS).run_graph(graph).graph is graph
 
 
 def test_positions_compared_with_each_other_are_not_tabulated():
-    graph = parse_graph("""graph @g {
+    graph = parse_program("""graph @g {
       %0 = input "positions" : i32[rows]
       %1 = reshape %0 {shape=[<rows>, 1]} : i32[rows, 1]
       %2 = cast %0 {dtype=f32} : f32[rows]
@@ -79,15 +79,15 @@ def test_positions_compared_with_each_other_are_not_tabulated():
       %4 = subtract %2, %3 : f32[rows, rows]
       %5 = cos %4 : f32[rows, rows]
       return %5
-    }""")
+    }""").main
     after = TabulatePositions(POSITIONS).run_graph(graph).graph
     assert any(isinstance(node.op, Cos) for node in after.nodes if node.types[0].rank == 2)
 
 
 def test_integers_are_computed_not_looked_up():
-    graph = parse_graph("""graph @g {
+    graph = parse_program("""graph @g {
       %0 = input "positions" : i32[rows]
       %1 = add %0, %0 : i32[rows]
       return %1
-    }""")
+    }""").main
     assert TabulatePositions(POSITIONS).run_graph(graph).graph is graph

@@ -9,7 +9,7 @@ from ascendfx.ir.graph import Graph, GraphBuilder
 from ascendfx.ir.onnx.export_program import to_onnx
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.tensor_type import DType, TensorType
-from ascendfx.ir.text.parser import parse_graph
+from ascendfx.ir.text.parser import parse_program
 from tests.ir.op_cases import GOOD, operand_types
 from tests.ir.test_op_types import operand
 from tests.onnx.assert_agrees import assert_step_agrees
@@ -50,7 +50,7 @@ def test_each_operation_rounds_once(op: Op, text: str, dtype: DType) -> None:
 
 
 def test_a_constant_is_not_rounded_before_it_is_used() -> None:
-    graph = parse_graph(
+    graph = parse_program(
         "graph @g {\n"
         '  %0 = input "x" : f32[1]\n'
         "  %1 = cast %0 {dtype=bf16} : bf16[1]\n"
@@ -59,7 +59,7 @@ def test_a_constant_is_not_rounded_before_it_is_used() -> None:
         "  %4 = cast %3 {dtype=f32} : f32[1]\n"
         "  return %4\n"
         "}\n"
-    )
+    ).main
     # 1 + 2^-8 is no bfloat16, it lies between 1 and 1 + 2^-7; its product with 1 + 2^-7 is
     # 1.0117.., which rounds to 1 + 2^-7 + 2^-7. The rounded constant would give 1 + 2^-7.
     x = 1 + 2.0**-7
