@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
-from ascendfx.runtime.arguments import check_function, check_text, checked_folder
+from ascendfx.passes.rule import Rule
+from ascendfx.runtime.arguments import (
+    check_all,
+    check_function,
+    check_text,
+    checked_folder,
+)
 from ascendfx.runtime.compile_model import Limits, compile_model, trace_folder_of
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.progress import Progress, silent
@@ -12,8 +18,6 @@ from ascendfx.runtime.start_engine import check_executor, start_engine
 
 if TYPE_CHECKING:
     from torch import nn
-
-    from ascendfx.rules import Rule
 
 
 def compile(  # noqa: A001  # the field's name for it
@@ -66,6 +70,7 @@ def compile(  # noqa: A001  # the field's name for it
     if dtype is not None:
         check_text("dtype", dtype)
     check_text("strategy", strategy)
+    check_all("rules", rules, Rule)
     check_executor(executor)
     check_function("progress", progress)
     dumps = checked_folder("dump_dir", dump_dir)

@@ -56,6 +56,19 @@ def check_function(name: str, value: object) -> None:
         raise wrong_type(name, value, "a function")
 
 
+def check_all(name: str, values: object, kind: type) -> None:
+    """Check that ``values`` is a list or tuple of objects of one class.
+
+    Raises:
+        GraphError: It is something else, or holds something else.
+    """
+    if not isinstance(values, list | tuple):
+        raise wrong_type(name, values, f"a list of `{kind.__name__}`")
+    for each in values:  # pyright: ignore[reportUnknownVariableType]
+        if not isinstance(each, kind):
+            raise wrong_type(f"an element of {name}", each, f"a `{kind.__name__}`")  # pyright: ignore[reportUnknownArgumentType]
+
+
 def wrong_type(name: str, value: object, wanted: str) -> GraphError:
     """Return the error for an argument of another type than wanted."""
     shown = repr(value)

@@ -20,6 +20,7 @@ from ascendfx.passes.registered_rules import require_registered
 from ascendfx.passes.rule import Rule
 from ascendfx.runtime.checkpoint.capture_model import capture_model
 from ascendfx.runtime.compiled_model import CompiledModel
+from ascendfx.runtime.device_memory import check_addressable, check_arena, check_caches
 from ascendfx.runtime.dumps.write_dump import DumpHeader, DumpWriter
 from ascendfx.runtime.emulator.kernel_cache import default_cache_dir
 from ascendfx.runtime.engine.serving_config import ServingConfig
@@ -55,6 +56,12 @@ class Limits:
             limit = getattr(self, name)
             if limit is not None or name != "cache_blocks":
                 object.__setattr__(self, name, checked_limit(name, limit, least=1))
+        check_addressable(
+            max_context=self.max_context,
+            max_batch=self.max_batch,
+            prefill_chunk=self.prefill_chunk,
+            blocks=self.blocks,
+        )
 
     @property
     def table_blocks(self) -> int:
@@ -122,6 +129,7 @@ def compile_model(
     captured = _captured(model, dtype, trace_folder, progress)
     rewriting = Rewriting(writer, progress)
     serving = rewriting.run("serving", captured.program, to_serving)
+    check_caches(serving, limits.blocks, chip)
     programs: dict[str, Program] = {}
     lowered: dict[str, LaunchPlan] = {}
     weights: dict[str, WeightSpec] = {}
@@ -138,6 +146,7 @@ def compile_model(
             context=limits.max_context,
             blocks=limits.blocks,
         )
+        check_arena(lowered[name], chip)
         weights.update({spec.name: spec for spec in specs})
         if writer:
             writer.timed(f"lower {name}", time.perf_counter() - start)

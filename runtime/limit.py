@@ -12,7 +12,7 @@ def checked_limit(name: str, value: object, *, least: int) -> int:
         GraphError: It is no whole number, or smaller than ``least``.
     """
     try:
-        number = index(value)  # type: ignore[arg-type]
+        number = index(value)  # pyright: ignore[reportArgumentType]
     except TypeError as error:
         raise _bad(name, value, least) from error
     if isinstance(value, bool) or number < least:
@@ -22,4 +22,8 @@ def checked_limit(name: str, value: object, *, least: int) -> int:
 
 def _bad(name: str, value: object, least: int) -> GraphError:
     shown = value if isinstance(value, int) and not isinstance(value, bool) else repr(value)
-    return GraphError("bad-limit", f"{name} must be at least {least}, got {shown}")
+    return GraphError(
+        "bad-limit",
+        f"{name} must be at least {least}, got {shown}",
+        hint="pass a whole number",
+    )

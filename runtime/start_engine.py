@@ -2,15 +2,15 @@
 
 from pathlib import Path
 
-from ascendfx.codegen.ascendc.weight_spec import evaluate_weight
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.tensor_source import TensorsByKey
+from ascendfx.runtime.arguments import check_text
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.text_codec import TextCodec
 from ascendfx.runtime.executor.emulated import EmulatedExecutor
 from ascendfx.runtime.executor.reference import ReferenceExecutor
 from ascendfx.runtime.executor.step import Executor
+from ascendfx.runtime.materialise_weight import check_finite, materialise_weight
 from ascendfx.runtime.progress import Progress, silent
 
 EXECUTORS = ("emulator", "reference")
@@ -26,7 +26,7 @@ def start_engine(
     """Return an engine that runs ``compiled``.
 
     Raises:
-        GraphError: There is no such executor, or kernels cannot be built.
+        GraphError: There is no such executor, a weight is not finite, or kernels cannot be built.
     """
     check_executor(executor)
     codec = TextCodec(compiled.tokenizer) if compiled.tokenizer else None
@@ -38,8 +38,9 @@ def check_executor(name: str) -> None:
     """Check that there is an executor of a name, before the work that leads to one.
 
     Raises:
-        GraphError: There is none.
+        GraphError: There is none, or the name is no text.
     """
+    check_text("executor", name)
     if name not in EXECUTORS:
         raise GraphError(
             code="unknown-executor",
@@ -53,11 +54,16 @@ def _executor(
 ) -> Executor:
     if name == "reference":
         capacities = {each: plan.capacities for each, plan in compiled.plans.items()}
+        keys = list(dict.fromkeys(key for spec in compiled.weights for key in spec.keys))
+        for done, key in enumerate(keys):
+            progress("weights", done, len(keys))
+            check_finite(compiled.source, key)
+        progress("weights", len(keys), len(keys))
         return ReferenceExecutor(compiled.programs, capacities, compiled.source)
     weights = {}
     for done, spec in enumerate(compiled.weights):
         progress("weights", done, len(compiled.weights))
-        weights[spec.name] = evaluate_weight(spec, TensorsByKey(compiled.source))
+        weights[spec.name] = materialise_weight(spec, compiled.source)
     progress("weights", len(compiled.weights), len(compiled.weights))
     return EmulatedExecutor(
         compiled.plans,

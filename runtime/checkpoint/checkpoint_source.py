@@ -69,6 +69,12 @@ class CheckpointSource:
                 row += len(values)
         return packed
 
+    def parts(self, key: str) -> list[tuple[str, StoredTensor]]:
+        """Return the tensors of the files that a tensor is made of, block scales included."""
+        names = [name for part in self._find(key).parts for name in part]
+        scales = [name + SCALE_SUFFIX for name in names]
+        return [(name, self.stored[name]) for name in (*names, *scales) if name in self.stored]
+
     def _stored(self, key: str) -> NDArray[Any]:
         tensor = self.stored[key]
         scales = self.stored.get(key + SCALE_SUFFIX)

@@ -8,7 +8,12 @@ import click
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.read_text import read_text
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
+from ascendfx.runtime.compile_model import compile_model, trace_folder_of
+from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.package.load_package import load
+from ascendfx.runtime.package.save_package import MANIFEST
+from ascendfx.runtime.progress import Progress
+from ascendfx.runtime.start_engine import start_engine
 
 
 @click.command()
@@ -19,28 +24,57 @@ from ascendfx.runtime.package.load_package import load
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file with one prompt per line; blank lines are skipped.",
 )
-@click.option("-n", "--max-new-tokens", default=64, show_default=True, help="Limit per prompt.")
+@click.option(
+    "-n",
+    "--max-new-tokens",
+    type=click.IntRange(min=1),
+    default=64,
+    show_default=True,
+    help="Limit per prompt.",
+)
 @click.option("--ignore-eos", is_flag=True, help="Go on behind end tokens.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
+@click.option(
+    "--verify/--no-verify",
+    default=True,
+    show_default=True,
+    help="Compare the weights with their hash first; minutes for hundreds of gigabytes.",
+)
+@options.executor
 @options.kernel_cache
 def run(
     package: Path,
     prompts: tuple[str, ...],
     prompts_file: Path | None,
     max_new_tokens: int,
+    executor: str,
     kernel_cache: Path | None,
     *,
+    verify: bool,
     ignore_eos: bool,
     as_json: bool,
 ) -> None:
-    """Continue prompts with the package in folder PACKAGE."""
+    """Continue prompts with the package in folder PACKAGE.
+
+    With --executor reference, PACKAGE is the Hugging Face directory of the model: its graph is
+    interpreted on the checkpoint, which a package does not hold.
+    """
     texts = list(prompts)
     if prompts_file:
         texts += [line for line in read_text(prompts_file).splitlines() if line.strip()]
     if not texts:
         raise click.UsageError("no prompt: pass -p TEXT or --prompts-file FILE")
     with terminal_progress() as progress:
-        engine = load(package, kernel_cache=kernel_cache, progress=progress)
+        if executor == "reference" and not (package / MANIFEST).is_file():
+            engine = _interpreted(package, kernel_cache, progress)
+        else:
+            engine = load(
+                package,
+                executor=executor,
+                verify=verify,
+                kernel_cache=kernel_cache,
+                progress=progress,
+            )
         results = engine.generate(
             texts,
             max_new_tokens=max_new_tokens,
@@ -58,3 +92,8 @@ def run(
             click.echo(json.dumps(line, ensure_ascii=False))
         else:
             click.echo(f"{prompt}{result.text}\n")
+
+
+def _interpreted(model: Path, kernel_cache: Path | None, progress: Progress) -> Engine:
+    compiled = compile_model(model, trace_folder=trace_folder_of(kernel_cache), progress=progress)
+    return start_engine(compiled, "reference", progress=progress)

@@ -1,15 +1,15 @@
 """The engine: batched greedy generation over any executor."""
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from operator import index
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.arguments import check_flag, check_function, checked_path, wrong_type
 from ascendfx.runtime.engine.block_pool import BlockPool
 from ascendfx.runtime.engine.request import ActiveRequest, Generation
 from ascendfx.runtime.engine.serving_config import ServingConfig
@@ -17,6 +17,7 @@ from ascendfx.runtime.engine.step_builder import build_step
 from ascendfx.runtime.engine.text_codec import TextCodec
 from ascendfx.runtime.executor.step import Executor, StepOutputs
 from ascendfx.runtime.limit import checked_limit
+from ascendfx.runtime.number_range import first_not_finite
 
 if TYPE_CHECKING:
     from ascendfx.runtime.compiled_model import CompiledModel
@@ -74,15 +75,20 @@ class Engine:
 
         Raises:
             GraphError: A prompt is empty, has ids outside the vocabulary, or does not fit into the
-                plan's context together with ``max_new_tokens``; or text was given and the package
-                has no tokenizer.
+                plan's context together with ``max_new_tokens``; text was given and the package has
+                no tokenizer; or the model's numbers overflow.
         """
         max_new_tokens = checked_limit("max_new_tokens", max_new_tokens, least=1)
         min_new_tokens = checked_limit("min_new_tokens", min_new_tokens, least=0)
+        check_flag("stop_at_eos", stop_at_eos)
+        if progress is not None:
+            check_function("progress", progress)
         if isinstance(prompts, str):
             raise GraphError(
                 "bad-prompt", "prompts is one string", hint="pass a list: generate([prompt])"
             )
+        if isinstance(prompts, bytes) or not isinstance(prompts, Iterable):
+            raise wrong_type("prompts", prompts, "a list of texts or of token ids")
         requests = [
             ActiveRequest(
                 i, self._encode(i, prompt, max_new_tokens), max_new_tokens, min_new_tokens
@@ -106,7 +112,7 @@ class Engine:
                 reason="this engine was not made from a compiled model",
                 hint="copy the package that it was loaded from",
             )
-        save_package(self.compiled, Path(directory))
+        save_package(self.compiled, checked_path("directory", directory))
 
     def _encode(self, number: int, prompt: Prompt, new_tokens: int) -> tuple[int, ...]:
         if isinstance(prompt, str):
@@ -212,6 +218,7 @@ class Engine:
             table_blocks=self.executor.capacities(plan).table_blocks,
         )
         outputs = self.executor.run(plan, inputs)
+        _check_logits(plan, requests, outputs)
         for request, count in zip(requests, counts, strict=True):
             request.cached += count
         return outputs
@@ -248,13 +255,40 @@ class Engine:
         return Generation(request.prompt, ids, text, request.finish_reason)
 
 
+def _check_logits(plan: str, requests: Sequence[ActiveRequest], outputs: StepOutputs) -> None:
+    """Refuse a step that chose among numbers which are none, or are all zero.
+
+    A norm whose squares overflow divides by infinity: nothing is left of the row but zeros.
+    """
+    place = first_not_finite(outputs.logits)
+    if place is not None:
+        row, found = place[0], f"the logit of token id {place[1]} is {float(outputs.logits[place])}"
+    else:
+        alive = outputs.logits.any(axis=1)
+        if alive.all():
+            return
+        row, found = int(alive.argmin()), "all logits are zero"
+    raise GraphError(
+        code="logits-overflow",
+        reason=f"prompt {requests[row].index}: {found} in a step of plan `{plan}`",
+        hint="the model's numbers overflow, or its output weights are zero: look at the weights, "
+        'or compare with executor="reference", which computes in float64',
+    )
+
+
 def _token_ids(number: int, prompt: Sequence[int]) -> tuple[int, ...]:
     """Return the ids of a prompt; integers of NumPy and tensors of one element will do."""
+    if isinstance(prompt, bytes | bytearray | Mapping | Set):
+        raise _no_prompt(number, f"`{type(prompt).__name__}` holds no ids in order")
     try:
         return tuple(map(index, prompt))
     except TypeError as error:
-        raise GraphError(
-            "bad-prompt",
-            f"prompt {number} is neither text nor a list of token ids: {error}",
-            hint="pass a list of prompts: generate([[1, 2, 3]])",
-        ) from error
+        raise _no_prompt(number, str(error)) from error
+
+
+def _no_prompt(number: int, why: str) -> GraphError:
+    return GraphError(
+        "bad-prompt",
+        f"prompt {number} is neither text nor a list of token ids: {why}",
+        hint="pass a list of prompts: generate([[1, 2, 3]])",
+    )

@@ -20,7 +20,11 @@ class TextCodec:
         try:
             self._tokenizer = Tokenizer.from_file(str(path))
         except Exception as error:  # the library raises plain Exception
-            raise GraphError("bad-tokenizer", f"{path} is not a tokenizer file: {error}") from error
+            raise GraphError(
+                "bad-tokenizer",
+                f"{path} is not a tokenizer file: {error}",
+                hint="get tokenizer.json of the model again, or remove it and pass token ids",
+            ) from error
 
     def encode(self, text: str) -> list[int]:
         """Return the ids of ``text`` with the special tokens the model expects.

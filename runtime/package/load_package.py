@@ -11,52 +11,84 @@ from numpy.typing import NDArray
 from ascendfx.codegen.ascendc.launch_plan import Buffer, LaunchPlan, Place
 from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.arguments import check_flag, check_function, checked_folder, checked_path
 from ascendfx.runtime.checkpoint.safetensors_file import read_header
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.text_codec import TextCodec
 from ascendfx.runtime.executor.emulated import EmulatedExecutor
+from ascendfx.runtime.package.hashes import check_file, read_hashes
 from ascendfx.runtime.package.read_plans import read_plans
 from ascendfx.runtime.package.save_package import FORMAT, MANIFEST, TOKENIZER, WEIGHTS
 from ascendfx.runtime.progress import Progress, silent
+from ascendfx.runtime.start_engine import check_executor
 
 _FIELDS = ("target", "vocabulary", "end_tokens", "block_tokens", "tokenizer")
-_AGAIN = "compile the model again"
+_AGAIN = "copy the package again, or compile the model again"
 
 
 def load(
     directory: "str | PathLike[str]",
     *,
+    executor: str = "emulator",
+    verify: bool = True,
     kernel_cache: "str | PathLike[str] | None" = None,
     progress: Progress = silent,
 ) -> Engine:
     """Return an engine that runs the package in the emulator.
 
+    Every file is compared with its hash before it is used. For weights of hundreds of gigabytes
+    this takes minutes; ``verify=False`` leaves out the weights, and only them.
+
     Args:
         directory: What `Engine.save` or ``ascendfx compile`` wrote.
+        executor: ``"emulator"``. A package holds kernels, but neither the program nor the
+            checkpoint that ``"reference"`` interprets.
+        verify: Compare the weights with their hash.
         kernel_cache: Folder of built kernels; None: the user's cache folder.
-        progress: ``progress(what, done, total)`` during kernel builds.
+        progress: ``progress(what, done, total)`` while files are checked and kernels are built.
 
     Raises:
-        GraphError: The folder is no package, or a file of it is missing or damaged.
+        GraphError: The folder is no package, a file of it is missing or damaged, or an argument is
+            wrong.
     """
-    folder = Path(directory)
+    folder = checked_path("directory", directory)
+    _check_executor(executor)
+    check_flag("verify", verify)
+    check_function("progress", progress)
+    kernels = checked_folder("kernel_cache", kernel_cache)
     manifest = _read_manifest(folder)
     target = find_target(manifest["target"])
-    codec = TextCodec(folder / TOKENIZER) if manifest["tokenizer"] else None
     plans = read_plans(folder)
     weights = _map_weights(folder, plans)
+    tokenizer = (TOKENIZER,) if manifest["tokenizer"] else ()
+    digests = read_hashes(folder)
+    for path in (MANIFEST, *tokenizer, *((WEIGHTS,) if verify else ())):
+        check_file(folder, path, digests, progress=progress)
+    codec = TextCodec(folder / TOKENIZER) if tokenizer else None
     executor = EmulatedExecutor(
         plans,
         weights,
         target,
-        cache_dir=Path(kernel_cache) if kernel_cache else None,
+        cache_dir=kernels,
         progress=progress,
     )
     config = ServingConfig(
         manifest["vocabulary"], frozenset(manifest["end_tokens"]), manifest["block_tokens"]
     )
     return Engine(config, executor, codec)
+
+
+def _check_executor(executor: str) -> None:
+    check_executor(executor)
+    if executor == "reference":
+        raise GraphError(
+            code="needs-model",
+            reason="the reference executor interprets the model's program on its checkpoint; a "
+            "package holds neither",
+            hint='ascendfx.compile(model, executor="reference"), or '
+            "`ascendfx run MODEL --executor reference` with the directory of the checkpoint",
+        )
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:

@@ -1,15 +1,16 @@
 """Write a compiled model to a folder that `load_package` reads."""
 
+import hashlib
 import json
 import os
 import shutil
 from pathlib import Path
 
-from ascendfx.codegen.ascendc.weight_spec import evaluate_weight
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.tensor_source import TensorsByKey
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.disk_error import disk_error
+from ascendfx.runtime.materialise_weight import materialise_weight
+from ascendfx.runtime.package.hashes import HASHES, hash_lines
 from ascendfx.runtime.package.write_plans import write_plans
 from ascendfx.runtime.package.write_tensors import TensorEntry, write_tensors
 from ascendfx.runtime.progress import Progress, silent
@@ -17,7 +18,7 @@ from ascendfx.runtime.progress import Progress, silent
 MANIFEST = "package.json"
 WEIGHTS = "weights.safetensors"
 TOKENIZER = "tokenizer.json"
-FORMAT = 1
+FORMAT = 2
 
 
 def save_package(compiled: CompiledModel, directory: Path, *, progress: Progress = silent) -> None:
@@ -26,7 +27,8 @@ def save_package(compiled: CompiledModel, directory: Path, *, progress: Progress
     An older package at the same place is replaced; any other folder or file is left alone.
 
     Raises:
-        GraphError: The place is taken by something else, or the disk is full or not writable.
+        GraphError: The place is taken by something else, the disk is full or not writable, or a
+            weight is not finite.
     """
     directory = check_place(directory)
     temporary = directory.with_name(f".{directory.name}.{os.getpid()}")
@@ -80,15 +82,18 @@ def check_place(directory: Path) -> Path:
 
 def _write(compiled: CompiledModel, directory: Path, progress: Progress) -> None:
     write_plans(directory, tuple(compiled.plans.values()))
+    digests: dict[str, str] = {}
     by_name = {spec.name: spec for spec in compiled.weights}
-    write_tensors(
+    digests[WEIGHTS] = write_tensors(
         directory / WEIGHTS,
         [TensorEntry(spec.name, spec.dtype, spec.packed_shape) for spec in compiled.weights],
-        lambda name: evaluate_weight(by_name[name], TensorsByKey(compiled.source)),
+        lambda name: materialise_weight(by_name[name], compiled.source),
         progress=progress,
     )
     if compiled.tokenizer:
-        shutil.copyfile(compiled.tokenizer, directory / TOKENIZER)
+        text = compiled.tokenizer.read_bytes()
+        (directory / TOKENIZER).write_bytes(text)
+        digests[TOKENIZER] = hashlib.sha256(text).hexdigest()
     manifest = {
         "format": FORMAT,
         "target": compiled.target.name,
@@ -98,4 +103,8 @@ def _write(compiled: CompiledModel, directory: Path, progress: Progress) -> None
         "block_tokens": compiled.config.block_tokens,
         "tokenizer": compiled.tokenizer is not None,
     }
-    (directory / MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
+    text = (json.dumps(manifest, indent=1) + "\n").encode()
+    (directory / MANIFEST).write_bytes(text)
+    digests[MANIFEST] = hashlib.sha256(text).hexdigest()
+    with (directory / HASHES).open("a", encoding="utf-8") as file:
+        file.write(hash_lines(digests))

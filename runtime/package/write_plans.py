@@ -6,9 +6,7 @@ from pathlib import Path
 
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan, print_plan
 from ascendfx.ir.diagnostic import GraphError
-
-HASHES = "MANIFEST"
-"""Name of the list of files: ``sha256``, two spaces, path; as ``sha256sum -c`` reads it."""
+from ascendfx.runtime.package.hashes import HASHES, hash_lines
 
 
 def write_plans(directory: Path, plans: Sequence[LaunchPlan]) -> None:
@@ -39,7 +37,7 @@ def plan_files(plans: Sequence[LaunchPlan]) -> dict[str, str]:
         for kernel in plan.kernels:
             _put(files, f"kernels/{kernel.name}.cpp", kernel.source)
     ordered = dict(sorted(files.items()))
-    ordered[HASHES] = "".join(f"{_digest(text)}  {path}\n" for path, text in ordered.items())
+    ordered[HASHES] = hash_lines({path: _digest(text) for path, text in ordered.items()})
     return ordered
 
 

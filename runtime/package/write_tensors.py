@@ -6,6 +6,7 @@ library of that name wants all tensors in memory at once, which a model larger t
 out; files written here are read back with it in the tests.
 """
 
+import hashlib
 import json
 import os
 import shutil
@@ -58,7 +59,7 @@ def write_tensors(
     load: Callable[[str], NDArray[Any]],
     *,
     progress: Progress = silent,
-) -> None:
+) -> str:
     """Write ``path``; it exists completely or not at all.
 
     Args:
@@ -66,6 +67,9 @@ def write_tensors(
         entries: The tensors in file order.
         load: Returns the tensor of a name; called once for each, in order.
         progress: Told about ``write weights`` before each tensor and at the end.
+
+    Returns:
+        SHA-256 of the file.
 
     Raises:
         GraphError: The disk is full or not writable, or a tensor is not what its entry says.
@@ -82,22 +86,26 @@ def write_tensors(
                 hint="free some space, or write to another disk",
             )
         with temporary.open("wb") as file:
+            digest = hashlib.sha256(header)
             file.write(header)
             for done, entry in enumerate(entries):
                 progress("write weights", done, len(entries))
-                _write_one(file, entry, load(entry.name))
+                data = _bytes(entry, load(entry.name))
+                digest.update(data)
+                file.write(data)
         progress("write weights", len(entries), len(entries))
         temporary.replace(path)
     except OSError as error:
         raise disk_error(path, error) from error
     finally:
         temporary.unlink(missing_ok=True)
+    return digest.hexdigest()
 
 
-def _write_one(file: Any, entry: TensorEntry, array: NDArray[Any]) -> None:
+def _bytes(entry: TensorEntry, array: NDArray[Any]) -> memoryview:
     if array.shape != entry.shape or array.dtype != entry.dtype.numpy:
         raise AssertionError(f"{entry} was announced, {array.dtype}{array.shape} came")
-    file.write(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _header(entries: Sequence[TensorEntry]) -> bytes:

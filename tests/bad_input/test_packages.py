@@ -1,14 +1,22 @@
 """Damaged packages: one error that names the file and says what to do, before anything is built."""
 
+import hashlib
 import json
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
+from ascendfx.codegen.ascendc.launch_plan import Capacities
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.package import load_package
+from ascendfx.runtime.package.load_package import load
 from tests.bad_input.ended import Command
 
 Damage = Callable[[Path], object]
@@ -51,8 +59,31 @@ def weight_of_another_shape(package: Path) -> None:
     save_file(tensors, package / "weights.safetensors")
 
 
+def flip_a_weight(package: Path) -> None:
+    flip(package / "weights.safetensors", -1)
+
+
+def flip(file: Path, place: int) -> None:
+    content = bytearray(file.read_bytes())
+    content[place] ^= 1
+    file.write_bytes(content)
+
+
+def drop_hash(package: Path, path: str) -> None:
+    file = package / "MANIFEST"
+    lines = [line for line in file.read_text().splitlines() if not line.endswith(f"  {path}")]
+    file.write_text("\n".join(lines) + "\n")
+
+
+def other_tokenizer(package: Path) -> None:
+    """A package written with a file that is no tokenizer, so that the hash is right."""
+    (package / "tokenizer.json").write_text("[]")
+    drop_hash(package, "tokenizer.json")
+    append(package / "MANIFEST", f"{hashlib.sha256(b'[]').hexdigest()}  tokenizer.json\n")
+
+
 DAMAGED = "error[package-damaged]: "
-AGAIN = "hint: compile the "
+AGAIN = "compile the "
 
 CASES: dict[str, tuple[Damage, str, str]] = {
     "no manifest": (
@@ -125,15 +156,35 @@ CASES: dict[str, tuple[Damage, str, str]] = {
         DAMAGED + "tensor `",
         AGAIN,
     ),
+    "a weight changed": (
+        flip_a_weight,
+        DAMAGED + "{package}: `weights.safetensors` is not what was written",
+        AGAIN,
+    ),
+    "weights without a hash": (
+        lambda package: drop_hash(package, "weights.safetensors"),
+        DAMAGED + "{package}: `MANIFEST` has no line for `weights.safetensors`",
+        AGAIN,
+    ),
+    "another list of end tokens": (
+        lambda package: set_manifest(package, end_tokens=[7]),
+        DAMAGED + "{package}: `package.json` is not what was written",
+        AGAIN,
+    ),
     "tokenizer missing": (
         lambda package: (package / "tokenizer.json").unlink(),
-        "error[bad-tokenizer]: {package}/tokenizer.json is not a tokenizer file",
-        "",
+        DAMAGED + "{package}: `tokenizer.json` is missing",
+        AGAIN,
+    ),
+    "tokenizer changed": (
+        lambda package: (package / "tokenizer.json").write_text("[]"),
+        DAMAGED + "{package}: `tokenizer.json` is not what was written",
+        AGAIN,
     ),
     "tokenizer of another form": (
-        lambda package: (package / "tokenizer.json").write_text("[]"),
+        other_tokenizer,
         "error[bad-tokenizer]: {package}/tokenizer.json is not a tokenizer file",
-        "",
+        "hint: ",
     ),
 }
 
@@ -150,6 +201,53 @@ def test_a_damaged_package_is_one_error(
     assert ended.error.startswith(message.format(package=package, kernel=kernel))
     assert remedy in ended.error
     assert not (tmp_path / "cache").exists(), "kernels were built for a damaged package"
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_any_changed_byte_of_any_file_is_noticed(
+    data: st.DataObject, saved: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    package = Path(shutil.copytree(saved, tmp_path_factory.mktemp("flipped") / "pkg"))
+    files = sorted(each for each in package.rglob("*") if each.is_file())
+    file = data.draw(st.sampled_from(files).filter(lambda each: each.stat().st_size > 0))
+    flip(file, data.draw(st.integers(0, file.stat().st_size - 1)))
+    with pytest.raises(GraphError):
+        load(package, kernel_cache=package / "cache")
+    assert not (package / "cache").exists(), "kernels were built for a damaged package"
+    shutil.rmtree(package)
+
+
+def test_every_file_of_a_package_has_a_hash_that_sha256sum_confirms(saved: Path) -> None:
+    listed = {line.split("  ", 1)[1] for line in (saved / "MANIFEST").read_text().splitlines()}
+    files = {str(each.relative_to(saved)) for each in saved.rglob("*") if each.is_file()}
+    assert listed == files - {"MANIFEST"}
+    subprocess.run(["sha256sum", "--quiet", "-c", "MANIFEST"], cwd=saved, check=True)  # noqa: S607
+
+
+def test_checking_weights_can_be_left_out_and_tells_how_far_it_is(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_package, "EmulatedExecutor", Unbuilt)
+    seen: list[tuple[str, int, int]] = []
+    load(package, progress=lambda *at: seen.append(at))
+    checked = [at for at in seen if at[0] == "check weights.safetensors"]
+    assert checked[0][1] == 0
+    assert checked[-1][1] == checked[-1][2] > 0
+    flip_a_weight(package)
+    load(package, verify=False)
+    with pytest.raises(GraphError, match="package-damaged"):
+        load(package)
+
+
+class Unbuilt:
+    """Stands for an executor whose kernels need not be built."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def capacities(self, _: str) -> Capacities:
+        return Capacities(1, 1, 128, 1, 1)
 
 
 def test_a_folder_that_is_no_package_is_left_alone(
