@@ -16,7 +16,8 @@ from ascendfx.passes.rule import Rule, Site, as_tuple
 class ApplyRules(GraphPass):
     """One sweep over the graph per round, until nothing changes.
 
-    Places where more than half of a pattern fits, but not all of it, become remarks.
+    Rules that match their own results are tried in the first round only. Places where more than
+    half of a pattern fits, but not all of it, become remarks.
 
     Attributes:
         rules: Tried in order; the first that fits a node wins.
@@ -43,6 +44,7 @@ class ApplyRules(GraphPass):
                 return GraphResult(graph, dict(applied), remarks)
             graph = DropUnused().run_graph(_replace(graph, sites)).graph
             applied.update(rule.name for rule, _ in sites)
+            patterns = [each for each in patterns if not each.rule.cyclic]
         raise AssertionError(f"no fixed point after {self.max_rounds} rounds: {dict(applied)}")
 
 

@@ -161,8 +161,8 @@ class Rule:
         values: Ranges of float operands, by name; `Values()` for those not named.
         growth: How much larger the rounding error may become, where the derived allowance (see
             `rounding_growth`) is not enough.
-        cyclic: Whether the rule may match its own result again and again: such a rule is for the
-            search only, `ApplyRules` would never end.
+        cyclic: Whether the rule may match its own result again and again: `ApplyRules` tries such
+            a rule in its first round only, because it would never end.
     """
 
     name: str

@@ -11,19 +11,32 @@ from ascendfx.passes.rules import (
     attention_parts,
     compose_head_linears,
     compose_linears,
+    delay_norm_past_linear,
+    delay_softmax_division,
     dispatch_experts,
+    fold_gain_into_weight,
+    hoist_row_scale,
+    hoist_scale,
     merge_parallel_linears,
+    merge_scales,
+    norm_of_scaled,
+    relu_of_scaled,
     reshape_head_projection,
     rms_norm,
     rotary,
     rotary_pairs,
     route_topk,
+    scale_into_attention,
+    sink_scale_into_weight,
     slice_head_projection,
+    softmax_of_exponentials,
+    softmax_of_shifted,
     split_projection_into_heads,
     sum_of_linears,
     swiglu,
     transpose_into_weight,
     transpose_of_product,
+    weighted_sum_as_matmul,
 )
 
 RAISING: tuple[Rule, ...] = (
@@ -86,8 +99,39 @@ MERGING: tuple[Rule, ...] = (
 )
 """One product for several weights with the same input, and back."""
 
-SEARCHED: tuple[Rule, ...] = ABSORBING + PRODUCTS + MERGING
+SCALING: tuple[Rule, ...] = (
+    *hoist_scale.RULES,
+    *hoist_row_scale.RULES,
+    merge_scales.RULE,
+    norm_of_scaled.RULE,
+    relu_of_scaled.BY_CONSTANT,
+    scale_into_attention.ATTENTION,
+    scale_into_attention.RAGGED,
+    scale_into_attention.RAGGED_OF_TWO_PARTS,
+)
+"""Move factors behind what is homogeneous, to where they cost least or meet another."""
+
+FOLDING: tuple[Rule, ...] = (
+    fold_gain_into_weight.RULE,
+    sink_scale_into_weight.ONE_SCALE,
+    sink_scale_into_weight.SCALE_PER_CHANNEL,
+)
+"""Move factors into parameters, where `fold-weights` makes them disappear."""
+
+DELAYING: tuple[Rule, ...] = (
+    delay_norm_past_linear.RULE,
+    delay_softmax_division.RULE,
+    softmax_of_shifted.BY_CONSTANT,
+    softmax_of_shifted.BY_MAXIMUM,
+    weighted_sum_as_matmul.RULE,
+)
+"""Normalise results instead of operands, and let the matrix unit do sums."""
+
+RESPELLING: tuple[Rule, ...] = (softmax_of_exponentials.RULE,)
+"""Recognise primitive operations that a model spells out."""
+
+SEARCHED: tuple[Rule, ...] = ABSORBING + PRODUCTS + MERGING + SCALING + FOLDING + DELAYING
 """Equalities for the search, most of them in both directions; no fixed order applies these."""
 
-RULES: tuple[Rule, ...] = RAISING + SPLITTING + SEARCHED
+RULES: tuple[Rule, ...] = RAISING + SPLITTING + RESPELLING + SEARCHED
 """Every rule; tests/passes/test_rules.py proves each one."""
