@@ -1,8 +1,8 @@
 """How one weight of a package is computed from the checkpoint and laid out in memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +16,6 @@ from ascendfx.ir.tensor_type import DType
 
 _MOVES = (Concat, Expand, Reshape, Slice, Transpose)
 """Operations whose reference moves elements and computes nothing."""
-
-
-class TensorReader(Protocol):
-    """Anything that returns checkpoint tensors by key: a mapping, or a lazy file reader."""
-
-    def __getitem__(self, key: str, /) -> NDArray[Any]:
-        """Return the tensor; read only now, so that one tensor is in memory at a time."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -82,13 +74,13 @@ def pack_nz(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
     return np.ascontiguousarray(np.moveaxis(split, -2, -3)).reshape(packed_shape)
 
 
-def evaluate_weight(spec: WeightSpec, source: TensorReader) -> NDArray[Any]:
+def evaluate_weight(spec: WeightSpec, tensors: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
     """Return the weight as it lies in memory.
 
     A recipe that only moves elements runs on the checkpoint's own format; any other runs in
     float64 and is rounded once, to nearest even.
     """
-    arrays = {key: source[key] for key in spec.keys}
+    arrays = {key: tensors[key] for key in spec.keys}
     nodes = spec.recipe.nodes
     if all(isinstance(node.op, (Param, *_MOVES)) for node in nodes):
         value = _move(spec.recipe, arrays)
