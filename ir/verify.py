@@ -1,7 +1,7 @@
 """Checks of a whole program that no single node can make."""
 
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.graph import Graph, Node
+from ascendfx.ir.graph import Graph, Node, Value
 from ascendfx.ir.ops.call import Call
 from ascendfx.ir.program import Program, param_names
 
@@ -10,12 +10,14 @@ _DEEPEST = 100
 
 
 def verify_program(program: Program) -> None:
-    """Check names, calls and recipes.
+    """Check values, names, calls and recipes.
 
     Raises:
-        GraphError: Two graphs share a name, an input name stands twice, a call does not fit its
-            callee, functions call each other in a circle, or a recipe does not make its parameter.
+        GraphError: A value is not there or is made later, two graphs share a name, an input name
+            stands twice, a call does not fit its callee, functions call each other in a circle, or
+            a recipe does not make its parameter.
     """
+    verify_values(program)
     if len(program.by_name) != len(program.graphs):
         raise GraphError("duplicate-graph", "two graphs of the program have the same name")
     for graph in program.graphs:
@@ -27,6 +29,58 @@ def verify_program(program: Program) -> None:
     _verify_order(program)
     for (owner, name), recipe in program.recipes.items():
         _verify_recipe(program, owner, name, recipe)
+
+
+def verify_values(program: Program, *, made_by: str = "") -> None:
+    """Check that every operand stands before the node that reads it, and that outputs exist.
+
+    `GraphBuilder` and the parser cannot make another graph; a pass that builds nodes itself can.
+
+    Args:
+        program: Graphs and recipes are checked.
+        made_by: Who is to blame, such as ``"pass `simplify`"``; stands first in the message.
+
+    Raises:
+        GraphError: A value names a node or a result that is not there, or a later node.
+    """
+    blame = f"{made_by}: " if made_by else ""
+    graphs = [(f"@{graph.name}", graph) for graph in program.graphs]
+    graphs += [(f"recipe @{owner} `{name}`", g) for (owner, name), g in program.recipes.items()]
+    for title, graph in graphs:
+        for position, node in enumerate(graph.nodes):
+            for operand in node.operands:
+                if fault := _fault(graph, operand, position):
+                    raise GraphError(
+                        code="value-index",
+                        reason=f"{blame}in {title}, node %{position} reads {fault}",
+                        location=node.location,
+                        excerpt=f"%{position} = {node.op.mnemonic}",
+                        hint=_VALUE_HINT,
+                    )
+        for output in graph.outputs:
+            if fault := _fault(graph, output, len(graph.nodes)):
+                raise GraphError(
+                    code="value-index",
+                    reason=f"{blame}{title} returns {fault}",
+                    hint=_VALUE_HINT,
+                )
+
+
+_VALUE_HINT = "build graphs with `GraphBuilder`, whose values are those of the new graph"
+
+
+def _fault(graph: Graph, value: Value, end: int) -> str:
+    """Return what is wrong with a value that a reader at position ``end`` uses; empty if right."""
+    node, result = value
+    shown = f"({node}, {result})"
+    if not 0 <= node < len(graph.nodes):
+        return f"{shown}, the graph has {len(graph.nodes)} nodes"
+    if node >= end:
+        return f"{shown}, which stands behind it"
+    count = len(graph.nodes[node].types)
+    if not 0 <= result < count:
+        return f"{shown}, node %{node} has {count} result{'s' * (count != 1)}"
+    return ""
 
 
 def _verify_call(program: Program, graph: Graph, node: Node, call: Call) -> None:

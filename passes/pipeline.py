@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
+from ascendfx.ir.verify import verify_values
 from ascendfx.passes.absorb_projections import AbsorbProjections
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
@@ -102,7 +103,8 @@ def run_pipeline(
     """Return the final program and one record per pass.
 
     Raises:
-        GraphError: A pass refuses the program, or returns something else than a program.
+        GraphError: A pass refuses the program, or returns something else than a program,
+            or a program with values that are not there.
     """
     runs: list[PassRun] = []
     for each in passes:
@@ -126,3 +128,4 @@ def _check_result(name: str, result: object) -> None:
             hint="a pass returns PassResult(program), with the program it was given if nothing "
             "applied",
         )
+    verify_values(result.program, made_by=f"pass `{name}`")
