@@ -8,6 +8,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.cli.compile_command import compile_command
 from ascendfx.runtime.cli.demo import demo
 from ascendfx.runtime.cli.opt import opt
+from ascendfx.runtime.cli.report import report
 from ascendfx.runtime.cli.run import run
 from ascendfx.runtime.emulator.error import EmulatorError
 from ascendfx.version import VERSION
@@ -24,7 +25,7 @@ def cli() -> None:
     """
 
 
-for command in (compile_command, demo, opt, run):
+for command in (compile_command, demo, opt, report, run):
     cli.add_command(command)
 
 

@@ -1,0 +1,28 @@
+"""``ascendfx report``: a dump as a page for the browser."""
+
+from pathlib import Path
+
+import click
+
+
+@click.command()
+@click.argument("dump", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("report.html"),
+    show_default=True,
+    help="The page; an older file is replaced.",
+)
+def report(dump: Path, output: Path) -> None:
+    """Write a page about the dump in folder DUMP: passes, graphs, kernels, memory, errors.
+
+    The page is one HTML file that needs no network and no other file. A dump is what
+    `ascendfx compile --dump-dir DUMP` writes. Times and bytes of kernels are modelled.
+    """
+    from ascendfx.runtime.report.read_dump import read_dump  # noqa: PLC0415  # slow to import
+    from ascendfx.runtime.report.write_page import write_page  # noqa: PLC0415
+
+    size = write_page(read_dump(dump), output)
+    click.echo(f"{output}: {size:,} bytes")

@@ -1,0 +1,187 @@
+"""A dump directory as values, checked while it is read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ascendfx.codegen.ascendc.launch_plan import LaunchPlan, read_plan
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.dumps.json_file import read_json_file
+from ascendfx.runtime.dumps.write_dump import FORMAT, HEADER, INDEX, TIMING
+from ascendfx.runtime.report.read_program_text import TextGraph, read_program_text
+
+Record = Mapping[str, Any]
+"""A JSON object of the dump; its values are shown, not computed with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """The program before the first pass or after one.
+
+    Attributes:
+        file: Name of its ``.ir`` file.
+        record: What ``index.json`` says of the pass; empty for the input.
+        graphs: The graphs and recipes of the program, in order.
+    """
+
+    file: str
+    record: Record
+    graphs: tuple[TextGraph, ...]
+
+    @property
+    def name(self) -> str:
+        """The pass, or ``input``."""
+        return str(self.record.get("pass", "input"))
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A pipeline, and what was made of its result.
+
+    Attributes:
+        name: ``serving``, ``decode`` or ``prefill``.
+        versions: The input first, then one per pass.
+        plan: ``plan.json``; None for a stage that is not lowered.
+        cost: ``cost.json``, modelled figures; None if the dump has none.
+        kernels: Text of each kernel by its name.
+    """
+
+    name: str
+    versions: tuple[Version, ...]
+    plan: LaunchPlan | None
+    cost: Record | None
+    kernels: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """A whole dump.
+
+    Attributes:
+        facts: ``dump.json``.
+        timing: ``timing.json``; empty if the dump has none.
+        stages: In the order of the compile.
+    """
+
+    facts: Record
+    timing: Record
+    stages: tuple[Stage, ...]
+
+
+def read_dump(directory: Path) -> Dump:
+    """Return the dump in ``directory``.
+
+    Raises:
+        GraphError: There is no dump, a file of it is missing or cut off, or it is of another
+            version.
+    """
+    if not (directory / HEADER).is_file():
+        raise GraphError(
+            code="not-a-dump",
+            reason=f"{directory} has no {HEADER}",
+            hint="a dump is what `ascendfx compile --dump-dir DIRECTORY` wrote to the end",
+        )
+    facts = _object(directory / HEADER)
+    if facts.get("format") != FORMAT:
+        raise GraphError(
+            code="dump-format",
+            reason=f"the dump has format {facts.get('format')}, this version reads {FORMAT}",
+            hint="compile the model again",
+        )
+    names = facts.get("stages")
+    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
+        raise damaged_dump(directory / HEADER, "`stages` is no list of names")
+    timing = directory / TIMING
+    return Dump(
+        facts=facts,
+        timing=_object(timing) if timing.is_file() else {},
+        stages=tuple(_stage(directory / name) for name in names),
+    )
+
+
+def damaged_dump(file: Path, what: str) -> GraphError:
+    """Return the error for a file of a dump that is not as it was written."""
+    return GraphError("damaged-dump", f"{file}: {what}", hint="compile the model again")
+
+
+def _stage(folder: Path) -> Stage:
+    plan, cost = folder / "plan.json", folder / "cost.json"
+    index = read_json_file(folder / INDEX, "the passes of a stage")
+    if not isinstance(index, list):
+        raise damaged_dump(folder / INDEX, "it is no list of passes")
+    records: Sequence[Any] = index
+    for record in records:
+        _check_record(folder / INDEX, record)
+    files = ["00-input.ir", *(str(record["file"]) for record in records)]
+    read: dict[str, tuple[TextGraph, ...]] = {}  # a pass that does nothing repeats its input
+    versions: list[Version] = []
+    for file, record in zip(files, [{}, *records], strict=True):
+        text = _text(folder / file)
+        if text not in read:
+            read[text] = read_program_text(text, file=folder / file)
+        versions.append(Version(file, record, read[text]))
+    kernels = {file.stem: _text(file) for file in sorted((folder / "kernels").glob("*.cpp"))}
+    return Stage(
+        name=folder.name,
+        versions=tuple(versions),
+        plan=_plan(plan, kernels) if plan.is_file() else None,
+        cost=_cost(cost) if cost.is_file() else None,
+        kernels=kernels,
+    )
+
+
+def _check_record(file: Path, record: object) -> None:
+    if not isinstance(record, dict):
+        raise damaged_dump(file, "an entry is no object")
+    kinds = {"file": str, "pass": str, "statistics": dict, "remarks": list}
+    for key, kind in kinds.items():
+        if not isinstance(record.get(key), kind):
+            raise damaged_dump(file, f"an entry has no `{key}`, or one of another type")
+    if "/" in record["file"] or "\\" in record["file"]:
+        raise damaged_dump(file, f"`{record['file']}` is no name of a file beside it")
+
+
+def _plan(file: Path, kernels: Mapping[str, str]) -> LaunchPlan:
+    try:
+        plan = read_plan(_text(file), kernels)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise damaged_dump(file, "it is cut off or no plan") from error
+    for launch in plan.launches:
+        if launch.kernel not in plan.kernel_by_name:
+            raise damaged_dump(file, f"kernel `{launch.kernel}` is not in its list")
+        for argument in launch.arguments:
+            if argument.buffer not in plan.buffer_by_name:
+                raise damaged_dump(file, f"buffer `{argument.buffer}` is not in its list")
+    return plan
+
+
+def _cost(file: Path) -> Record:
+    data = _object(file)
+    kernels, total = data.get("kernels"), data.get("total")
+    if not isinstance(kernels, list) or not isinstance(total, dict):
+        raise damaged_dump(file, "it has no `kernels` and `total`")
+    for entry in [total, *kernels]:
+        figures = entry if isinstance(entry, dict) else {}
+        for key in ("microseconds", "bytes", "flops"):
+            if not isinstance(figures.get(key), int | float):
+                raise damaged_dump(file, f"an entry has no number `{key}`")
+    return data
+
+
+def _object(file: Path) -> Record:
+    data = read_json_file(file, "a JSON object")
+    if not isinstance(data, dict):
+        raise damaged_dump(file, "it is no JSON object")
+    return data
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise damaged_dump(file, "it is missing") from error
+    except UnicodeDecodeError as error:
+        raise damaged_dump(file, f"it is no text in UTF-8: {error.reason}") from error
+    except OSError as error:
+        raise damaged_dump(file, f"it cannot be read: {error.strerror}") from error

@@ -1,0 +1,97 @@
+"""Write the page of a dump."""
+
+import base64
+import hashlib
+import json
+import os
+import zlib
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
+
+from ascendfx.runtime.disk_error import writing
+from ascendfx.runtime.report.overview import overview
+from ascendfx.runtime.report.page_data import kernel_texts, page_data
+from ascendfx.runtime.report.read_dump import Dump
+from ascendfx.version import VERSION
+
+TABS = ("overview", "passes", "graph", "kernels", "memory", "accuracy")
+"""Parts of the page, in order."""
+SCRIPTS = (
+    "dom.js",
+    "lines.js",
+    "diff_rows.js",
+    "layered_layout.js",
+    "module_tree.js",
+    "source_panel.js",
+    "highlight_cpp.js",
+    "pan_zoom.js",
+    "passes_view.js",
+    "graph_view.js",
+    "kernels_view.js",
+    "memory_view.js",
+    "accuracy_view.js",
+    "search_box.js",
+    "start.js",
+)
+"""Files of the script, in the order in which they are joined."""
+
+
+def write_page(dump: Dump, file: Path) -> int:
+    """Write the page under a temporary name, rename it, and return its size in bytes.
+
+    Raises:
+        GraphError: The place cannot be written.
+    """
+    text = page_text(dump).encode("utf-8")
+    with writing(file):
+        temporary = file.with_name(f".{file.name}.{os.getpid()}")
+        try:
+            temporary.write_bytes(text)
+            temporary.replace(file)
+        finally:
+            temporary.unlink(missing_ok=True)
+    return len(text)
+
+
+def page_text(dump: Dump) -> str:
+    """Return the page: one HTML document that needs nothing else.
+
+    Nothing of the dump is in the document as markup: the overview is escaped by the template, all
+    the rest is base64, and the policy of the page runs no script but its own. Equal dumps give
+    equal pages.
+    """
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True
+    )
+    data = page_data(dump)
+    script = page_script()
+    return environment.from_string(_read("page.html.j2")).render(
+        version=VERSION,
+        tabs=TABS,
+        overview=overview(data),
+        style=Markup(_read("style.css")),  # noqa: S704  # our own file
+        dark=Markup(_read("dark.css")),  # noqa: S704
+        script=Markup(script),  # noqa: S704
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        data=packed(data),
+        kernel_texts=packed(kernel_texts(dump)),
+    )
+
+
+def page_script() -> str:
+    """Return the script of the page: its files in one scope of their own."""
+    return '(() => {\n"use strict";\n' + "\n".join(map(_read, SCRIPTS)) + "})();\n"
+
+
+def packed(data: Any) -> str:
+    """Return ``data`` as base64 of zlib of JSON."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode("utf-8", "surrogatepass"), 9)).decode("ascii")
+
+
+def _read(name: str) -> str:
+    return (files("ascendfx.runtime.report") / "page" / name).read_text(encoding="utf-8")
