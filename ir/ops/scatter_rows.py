@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.tensor_type import DType, TensorType
@@ -33,6 +35,6 @@ class ScatterRows(Op):
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """Replace."""
         table, ids, rows = operands
-        result = table.copy()
+        result = table.astype(np.result_type(table, rows))
         result[ids] = rows
         return (result,)
