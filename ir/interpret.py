@@ -6,11 +6,9 @@ import numpy as np
 import sympy
 
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.graph import Graph, Node
-from ascendfx.ir.op import Array
-from ascendfx.ir.ops.call import Call
-from ascendfx.ir.ops.input import Input
-from ascendfx.ir.ops.param import Param
+from ascendfx.ir.evaluate import Evaluator
+from ascendfx.ir.graph import Graph
+from ascendfx.ir.op import Array, Op
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import Dim
 
@@ -42,10 +40,10 @@ def interpret(
     bound = dict(sizes or {})
     for name, kind in program.main.input_types.items():
         _solve(name, kind.shape, inputs[name].shape, bound)
-    return _Interpreter(program, tensors, bound, observe).run(program.main, inputs, None)
+    return _Interpreter(program, tensors, bound, observe).run(program.main, inputs)
 
 
-class _Interpreter:
+class _Interpreter(Evaluator[Array]):
     def __init__(
         self,
         program: Program,
@@ -53,47 +51,20 @@ class _Interpreter:
         sizes: Mapping[str, int],
         observe: Observer | None,
     ) -> None:
-        self._program = program
+        super().__init__(program)
         self._tensors = tensors
         self._sizes = sizes
         self._observe = observe
 
-    def run(
-        self, graph: Graph, inputs: Mapping[str, Array], call: Call | None
-    ) -> tuple[Array, ...]:
-        values: list[tuple[Array, ...]] = []
-        for position, node in enumerate(graph.nodes):
-            operands = tuple(values[v.node][v.result] for v in node.operands)
-            values.append(self._node(graph, node, operands, inputs, call))
-            if self._observe:
-                self._observe(graph, position, values[-1])
-        return tuple(values[v.node][v.result] for v in graph.outputs)
+    def step(self, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+        return op.substitute(self._sizes).reference(*operands)
 
-    def _node(
-        self,
-        graph: Graph,
-        node: Node,
-        operands: tuple[Array, ...],
-        inputs: Mapping[str, Array],
-        call: Call | None,
-    ) -> tuple[Array, ...]:
-        match node.op:
-            case Input(name=name):
-                return (inputs[name],)
-            case Param(name=name):
-                return (self._param(graph, name, call),)
-            case Call(callee=callee):
-                body = self._program.by_name[callee]
-                arguments = dict(zip(body.input_types, operands, strict=True))
-                return self.run(body, arguments, node.op)
-            case op:
-                return op.substitute(self._sizes).reference(*operands)
+    def tensor(self, graph: Graph, key: str) -> Array:
+        return _bound(graph, self._tensors, key)
 
-    def _param(self, graph: Graph, name: str, call: Call | None) -> Array:
-        recipe = self._program.recipes.get((graph.name, name))
-        if recipe is None:
-            return _bound(graph, self._tensors, call.key_of(name) if call else name)
-        return self.run(Graph(graph.name, recipe.nodes, recipe.outputs), {}, call)[0]
+    def visit(self, graph: Graph, position: int, results: tuple[Array, ...]) -> None:
+        if self._observe:
+            self._observe(graph, position, results)
 
 
 def _bound(graph: Graph, tensors: Mapping[str, Array], name: str) -> Array:

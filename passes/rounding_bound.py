@@ -9,12 +9,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from ascendfx.ir.evaluate import Evaluator
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.op import Array, Op
-from ascendfx.ir.ops import Call, Histogram, Input, Param, Sort, Topk
+from ascendfx.ir.ops import Histogram, Sort, Topk
 from ascendfx.ir.program import Program
 from ascendfx.passes.rounding_expansions import EXPANSIONS, Bounded, exact
-from ascendfx.passes.rounding_rules import MOVES, RULES, movable
+from ascendfx.passes.rounding_rules import MOVES, RULES, UNIT, movable
 
 
 def rounding_bound(
@@ -30,46 +31,33 @@ def rounding_bound(
         for dim, size in zip(kind.shape, np.shape(tensors[name]), strict=True):
             bound_sizes.setdefault(str(dim), size)
     inputs = {name: exact(tensors[name]) for name in program.main.input_types}
-    results = _Run(program, tensors, bound_sizes).graph(program.main, inputs, None)
+    results = _Bounds(program, tensors, bound_sizes).run(program.main, inputs)
     return tuple(error for _, error in results)
 
 
-class _Run:
+class _Bounds(Evaluator[Bounded]):
     def __init__(
         self, program: Program, tensors: Mapping[str, Array], sizes: Mapping[str, int]
     ) -> None:
-        self._program = program
+        super().__init__(program)
         self._tensors = tensors
         self._sizes = sizes
 
-    def graph(
-        self, graph: Graph, inputs: Mapping[str, Bounded], call: Call | None
-    ) -> list[Bounded]:
-        known: list[tuple[Bounded, ...]] = []
-        for node in graph.nodes:
-            operands = [known[v.node][v.result] for v in node.operands]
-            match node.op:
-                case Input(name=name):
-                    known.append((inputs[name],))
-                case Param(name=name):
-                    known.append((self._param(graph, name, call),))
-                case Call(callee=callee):
-                    body = self._program.by_name[callee]
-                    arguments = dict(zip(body.input_types, operands, strict=True))
-                    known.append(tuple(self.graph(body, arguments, node.op)))
-                case op:
-                    known.append(bounded_step(op.substitute(self._sizes), *operands))
-        return [known[v.node][v.result] for v in graph.outputs]
+    def step(self, op: Op, operands: tuple[Bounded, ...]) -> tuple[Bounded, ...]:
+        return bounded_step(op.substitute(self._sizes), *operands)
 
-    def _param(self, graph: Graph, name: str, call: Call | None) -> Bounded:
-        recipe = self._program.recipes.get((graph.name, name))
-        if recipe is None:
-            return exact(self._tensors[call.key_of(name) if call else name])
-        return self.graph(Graph(graph.name, recipe.nodes, recipe.outputs), {}, call)[0]
+    def tensor(self, graph: Graph, key: str) -> Bounded:
+        return exact(self._tensors[key])
 
 
-def bounded_step(op: Op, *operands: Bounded) -> tuple[Bounded, ...]:
-    """Return the results of one operation with bounds of their errors."""
+def bounded_step(op: Op, *operands: Bounded, unit: float = UNIT) -> tuple[Bounded, ...]:
+    """Return the results of one operation with bounds of their errors.
+
+    Args:
+        op: The operation.
+        operands: Values and bounds of their errors.
+        unit: Unit roundoff of the arithmetic; float64 unless said otherwise.
+    """
     values = [value for value, _ in operands]
     errors = [error for _, error in operands]
     with np.errstate(all="ignore"):
@@ -88,13 +76,17 @@ def bounded_step(op: Op, *operands: Bounded) -> tuple[Bounded, ...]:
             )
         if results[0].dtype.kind != "f" or not operands or isinstance(op, Histogram):
             return tuple(map(exact, results))
-        error = _error(op, operands, results[0])
+        error = _error(op, operands, results[0], unit)
         known = np.nan_to_num(error, nan=np.inf, posinf=np.inf)
         return (results[0], np.broadcast_to(known, results[0].shape)), *map(exact, results[1:])
 
 
-def _error(op: Op, operands: tuple[Bounded, ...], result: Array) -> Array:
+def _error(op: Op, operands: tuple[Bounded, ...], result: Array, unit: float) -> Array:
     if type(op) in EXPANSIONS:
-        return EXPANSIONS[type(op)](lambda inner, *v: bounded_step(inner, *v)[0], op, *operands)[1]
+
+        def step(inner: Op, *values: Bounded) -> Bounded:
+            return bounded_step(inner, *values, unit=unit)[0]
+
+        return EXPANSIONS[type(op)](step, op, *operands)[1]
     values, errors = [value for value, _ in operands], [error for _, error in operands]
-    return RULES[type(op)](op, values, errors, result)
+    return RULES[type(op)](op, values, errors, result, unit)
