@@ -32,6 +32,8 @@ def compile(  # noqa: A001  # the field's name for it
     executor: str = "emulator",
     strategy: str = "ordered",
     rules: "Sequence[Rule]" = (),
+    verify: str | None = None,
+    verify_tokens: Sequence[Sequence[int]] | None = None,
     dump_dir: str | PathLike[str] | None = None,
     kernel_cache: str | PathLike[str] | None = None,
     progress: Progress = silent,
@@ -57,6 +59,10 @@ def compile(  # noqa: A001  # the field's name for it
             form of each plan under the cost model of the target (needs egglog).
         rules: Rules of your own that `ascendfx.rules.register` has checked; they are applied where
             the operations are raised, before the caches are placed.
+        verify: ``"each-pass"`` compares the program after each pass with the captured one, in
+            float64, on real weights and layer by layer; a pass that breaks its fidelity stops the
+            compilation with a report of the errors, the layer and the operation.
+        verify_tokens: Texts, as token ids, to compare on; None: two random ones.
         dump_dir: Receives the program after each pass, plans and kernels; `ascendfx bisect` and
             `ascendfx report` read it.
         kernel_cache: Folder of built kernels and traced models; None: the user's cache folder.
@@ -83,6 +89,8 @@ def compile(  # noqa: A001  # the field's name for it
         limits=limits,
         strategy=strategy,
         rules=rules,
+        verify=verify,
+        verify_tokens=verify_tokens,
         dump_dir=dumps,
         trace_folder=trace_folder_of(kernels),
         progress=progress,

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from ascendfx.runtime.limit import checked_limit
 from ascendfx.runtime.presets import passes_for, serving_passes
 from ascendfx.runtime.progress import Progress, silent
 from ascendfx.runtime.rewriting import Rewriting
+from ascendfx.runtime.verification import check_mode, start_verifier, verify_header
 
 if TYPE_CHECKING:
     from torch import nn
@@ -92,6 +93,8 @@ def compile_model(
     plans: Sequence[str] = ("decode", "prefill"),
     strategy: str = "ordered",
     rules: Sequence[Rule] = (),
+    verify: str | None = None,
+    verify_tokens: Sequence[Sequence[int]] | None = None,
     dump_dir: Path | None = None,
     trace_folder: Path | None = None,
     progress: Progress = silent,
@@ -108,26 +111,32 @@ def compile_model(
             form.
         rules: Registered rules of the caller, applied to the raised operations; see
             `ascendfx.runtime.presets.serving_passes`.
+        verify: ``"each-pass"`` compares the program after each pass with the captured one, in
+            float64 and layer by layer; a pass that breaks its fidelity stops the compilation.
+        verify_tokens: Texts to compare on; None: random ones.
         dump_dir: Receives the program after each pass, plans and kernels; see dumps/README.md.
         trace_folder: Keeps what tracing a directory yields for the next time; None: no folder.
         progress: Told about each stage.
 
     Raises:
-        GraphError: The model cannot be captured or lowered, an option is wrong, or the dumps cannot
-            be written.
+        GraphError: The model cannot be captured or lowered, an option is wrong, a pass breaks its
+            fidelity, or the dumps cannot be written.
     """
     chip = find_target(target)
     limits = limits or Limits()
     _check_dtype(dtype)
+    check_mode(verify)
     chosen = {
         name: passes_for(name, strategy=strategy, target=chip, limits=limits) for name in plans
     }
     to_serving = serving_passes(require_registered(rules))
     writer = DumpWriter(dump_dir) if dump_dir else None
     if writer:  # before the work, not after it
-        writer.begin(_header(model, dtype, chip, limits, strategy, plans))
+        about = verify_header(verify, verify_tokens)
+        writer.begin(replace(_header(model, dtype, chip, limits, strategy, plans), verify=about))
     captured = _captured(model, dtype, trace_folder, progress)
-    rewriting = Rewriting(writer, progress)
+    verifier = start_verifier(captured, verify_tokens) if verify else None
+    rewriting = Rewriting(writer, verifier, progress)
     serving = rewriting.run("serving", captured.program, to_serving)
     check_caches(serving, limits.blocks, chip)
     programs: dict[str, Program] = {}
@@ -152,6 +161,8 @@ def compile_model(
             writer.timed(f"lower {name}", time.perf_counter() - start)
             writer.plan(lowered[name])
         progress(f"lower {name}", 1, 1)
+    if verifier and writer:
+        writer.timed("verification", verifier.seconds)
     return CompiledModel(
         target=chip,
         config=ServingConfig(
@@ -163,6 +174,7 @@ def compile_model(
         source=captured.source,
         tokenizer=captured.facts.tokenizer,
         remarks=captured.remarks,
+        checks=tuple(verifier.checks) if verifier else (),
     )
 
 

@@ -9,6 +9,7 @@ from ascendfx.codegen.ascendc.target import Target
 from ascendfx.codegen.ascendc.weight_spec import WeightSpec
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_source import TensorSource
+from ascendfx.passes.verification.verify_pass import PassCheck
 from ascendfx.runtime.engine.serving_config import ServingConfig
 
 
@@ -26,6 +27,7 @@ class CompiledModel:
         tokenizer: Path of ``tokenizer.json``, if the model has one.
         remarks: What capture left out or could not do as well as usual. Remarks of passes are in
             the dumps.
+        checks: What verification said of each pass, in order; empty if nothing was verified.
     """
 
     target: Target
@@ -36,3 +38,4 @@ class CompiledModel:
     source: TensorSource
     tokenizer: Path | None
     remarks: tuple[str, ...] = ()
+    checks: tuple[PassCheck, ...] = ()

@@ -1,4 +1,4 @@
-"""Run the passes of a stage: dumps and progress beside them."""
+"""Run the passes of a stage: dumps, verification and progress beside them."""
 
 import time
 from collections.abc import Sequence
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import PassRun, run_pipeline
+from ascendfx.passes.verification.verify_pass import PassVerifier, fidelity_error
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.progress import Progress
 
@@ -17,17 +18,20 @@ class Rewriting:
 
     Attributes:
         writer: Receives every program; None: no dumps.
+        verifier: Compares every program with the truth; None: no verification.
         progress: Told after each pass.
     """
 
     writer: DumpWriter | None
+    verifier: PassVerifier | None
     progress: Progress
 
     def run(self, stage: str, program: Program, passes: Sequence[ProgramPass]) -> Program:
         """Return the program after the passes.
 
         Raises:
-            GraphError: A pass refuses the program, or a dump cannot be written.
+            GraphError: A pass refuses the program or breaks its fidelity, or a dump cannot be
+                written.
         """
         start = time.perf_counter()
         if self.writer:
@@ -38,11 +42,18 @@ class Rewriting:
         def passed(run: PassRun) -> None:
             nonlocal done
             done += 1
-            if self.writer:
-                self.writer.passed(stage, run)
+            self._record(stage, run)
             self.progress(stage, done, len(passes))
 
         final, _ = run_pipeline(program, passes, observe=passed)
         if self.writer:
             self.writer.timed(stage, time.perf_counter() - start)
         return final
+
+    def _record(self, stage: str, run: PassRun) -> None:
+        check = self.verifier.check(stage, run) if self.verifier else None
+        if self.writer:
+            error = check.error if check else None
+            self.writer.passed(stage, run, error, check.seconds if check else 0.0)
+        if check and self.verifier and check.broken:
+            raise fidelity_error(check, self.verifier.checks)

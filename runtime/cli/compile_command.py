@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from ascendfx.passes.verification.verify_pass import table_lines
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.compile_model import Limits, compile_model, trace_folder_of
@@ -26,6 +27,7 @@ from ascendfx.runtime.package.save_package import check_place, save_package
 @options.prefill_chunk
 @options.cache_blocks
 @options.strategy
+@options.verify
 @options.dump_dir
 def compile_command(
     model: Path,
@@ -37,6 +39,7 @@ def compile_command(
     prefill_chunk: int,
     cache_blocks: int | None,
     strategy: str,
+    verify: str | None,
     dump_dir: Path | None,
 ) -> None:
     """Compile the Hugging Face directory MODEL to a package of kernels, plans and weights."""
@@ -49,11 +52,16 @@ def compile_command(
             dtype=dtype,
             limits=limits,
             strategy=strategy,
+            verify=verify,
             dump_dir=dump_dir,
             trace_folder=trace_folder_of(None),
             progress=progress,
         )
         save_package(compiled, output, progress=progress)
+    if compiled.checks:
+        total = sum(check.seconds for check in compiled.checks)
+        click.echo("\n".join(table_lines(compiled.checks)))
+        click.echo(f"verified {len(compiled.checks)} passes in {total:.1f} s")
     kernels = {kernel.name for plan in compiled.plans.values() for kernel in plan.kernels}
     for line in compiled.remarks:
         click.echo(f"remark: {line}", err=True)

@@ -8,6 +8,7 @@ import click
 
 from ascendfx.codegen.ascendc.target import target_names
 from ascendfx.runtime.presets import STRATEGIES
+from ascendfx.runtime.verification import MODES
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -61,6 +62,12 @@ strategy: Decorator = click.option(
     default="ordered",
     show_default=True,
     help="Apply rules in a fixed order, or search for the cheapest form on the target.",
+)
+verify: Decorator = click.option(
+    "--verify",
+    type=click.Choice(MODES),
+    default=None,
+    help="Compare the program after each pass with the captured one, in float64.",
 )
 kernel_cache: Decorator = click.option(
     "--kernel-cache",

@@ -14,6 +14,7 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.text.located import print_located
 from ascendfx.passes.describe_pass import describe_pass
 from ascendfx.passes.pipeline import PassRun
+from ascendfx.passes.verification.verify_pass import PassError
 from ascendfx.runtime.disk_error import writing
 from ascendfx.runtime.dumps.json_file import read_json_file, write_json, write_text
 from ascendfx.version import VERSION
@@ -45,40 +46,6 @@ class DumpHeader:
     strategy: str
     stages: Sequence[str]
     verify: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class WorstPlace:
-    """Where a program is farthest from the truth, measured by its bound.
-
-    Attributes:
-        graph: Name of the function.
-        node: Position of the node.
-        op: Its mnemonic.
-        location: The line of the model.
-    """
-
-    graph: str
-    node: int
-    op: str
-    location: str
-
-
-@dataclass(frozen=True, slots=True)
-class PassError:
-    """How far a program is from the float64 truth.
-
-    Attributes:
-        max: Largest absolute difference of any compared value.
-        rms: Root of the mean square of the differences.
-        bound: What rounding explains where ``max`` was found.
-        worst: The place.
-    """
-
-    max: float
-    rms: float
-    bound: float
-    worst: WorstPlace
 
 
 @dataclass

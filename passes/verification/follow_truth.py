@@ -1,0 +1,184 @@
+"""Run a program along the float64 truth of the captured one, layer by layer.
+
+Rounding errors grow from layer to layer, so that those of a whole model hide small mistakes. Here
+every program of a pipeline starts each layer with the values that the captured program has there.
+What a layer makes of them may differ by the rounding of that layer alone.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from ascendfx.ir.graph import Node
+from ascendfx.ir.op import Array
+from ascendfx.ir.ops import Call
+from ascendfx.ir.program import Program
+from ascendfx.passes.run_on_tokens import Form, form_of
+from ascendfx.passes.serving_steps import Pages, block_tokens, cache_names, empty_caches
+from ascendfx.passes.verification.run_with_noise import Follow, Noisy, NoisyRunner, Run, undisturbed
+
+_STEPS = 2
+"""Steps of a serving form: the second reads what the first has cached."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the captured program computes in float64, with and without rounding noise.
+
+    Attributes:
+        tokens: Ids ``[texts, tokens]``.
+        calls: Results of each call of the entry, ``[texts, tokens, ...]``.
+        logits: ``[texts, tokens, vocab]``.
+    """
+
+    tokens: Array
+    calls: tuple[tuple[Noisy, ...], ...]
+    logits: Noisy
+
+    def part(self, value: Array, pick: Callable[[Array], Array]) -> Array | None:
+        """Return what ``pick`` takes of ``[texts, tokens, ...]``; None for any other array."""
+        return pick(value) if value.shape[:2] == self.tokens.shape else None
+
+
+@dataclass(frozen=True)
+class Step:
+    """One execution of an entry beside the truth.
+
+    Attributes:
+        runner: Executes further, for a closer look.
+        inputs: Of the entry.
+        follow: What continued after each call.
+        run: What came out.
+        pick: The part of an array of the truth that this step computes, in the shape it has there.
+        logits: The part of the truth's logits.
+    """
+
+    runner: NoisyRunner
+    inputs: Mapping[str, Noisy]
+    follow: Follow
+    run: Run
+    pick: Callable[[Array], Array]
+    logits: Noisy
+
+
+def find_truth(program: Program, tensors: Mapping[str, Array], tokens: Array) -> Truth:
+    """Return the truth of a captured program on ids ``[texts, tokens]``."""
+    runner = NoisyRunner(program, tensors, _sizes(tokens))
+    run = runner.entry(
+        {"token_ids": undisturbed(tokens)},
+        follow=lambda _, outputs: tuple(undisturbed(v) for v, _ in outputs),
+    )
+    return Truth(tokens, tuple(call.outputs for call in run.calls), run.outputs[0])
+
+
+def follow_truth(
+    program: Program, tensors: Mapping[str, Array], truth: Truth, *, noise: bool = True
+) -> Iterator[Step]:
+    """Yield the steps in which a program of any form computes what the truth has.
+
+    Calls whose number or sizes are not those of the truth are not followed: such a program is
+    compared as a whole, with the bound of the whole.
+    """
+    follower = _Follower(program, tensors, truth, noise)
+    match form_of(program):
+        case Form.CAPTURED:
+            yield follower.step(_captured(truth))
+        case Form.ROWS:
+            for text in range(len(truth.tokens)):
+                yield follower.step(_rows(truth, text))
+        case Form.SERVING:
+            yield from _serving(follower)
+
+
+@dataclass(frozen=True)
+class _Plan:
+    inputs: Mapping[str, Noisy]
+    sizes: Mapping[str, int]
+    pick: Callable[[Array], Array]
+    pick_logits: Callable[[Array], Array]
+
+
+def _captured(truth: Truth) -> _Plan:
+    return _Plan(
+        {"token_ids": undisturbed(truth.tokens)}, _sizes(truth.tokens), lambda a: a, lambda a: a
+    )
+
+
+def _rows(truth: Truth, text: int) -> _Plan:
+    ids = truth.tokens[text]
+
+    def pick(array: Array) -> Array:
+        return array[text]
+
+    return _Plan({"token_ids": undisturbed(ids)}, {"rows": len(ids)}, pick, pick)
+
+
+def _serving(follower: "_Follower") -> Iterator[Step]:
+    truth, program = follower.truth, follower.program
+    texts, tokens = truth.tokens.shape
+    block = block_tokens(program)
+    pages = Pages(texts, -(-tokens // block) + 1, block)
+    caches = {name: undisturbed(each) for name, each in empty_caches(program, pages.blocks).items()}
+    cuts = np.linspace(0, tokens, min(_STEPS, tokens) + 1).astype(int).tolist()
+    for part in pairwise(cuts):
+        step = follower.step(_part(truth, pages, caches, part))
+        yield step
+        caches = dict(zip(cache_names(program), step.run.outputs[2:], strict=True))
+
+
+def _part(truth: Truth, pages: Pages, caches: Mapping[str, Noisy], part: tuple[int, int]) -> _Plan:
+    first, end = part
+    ids = truth.tokens[:, first:end]
+    controls = pages.controls(ids.tolist(), [first] * len(ids), range(len(ids)))
+    sizes = {
+        "rows": ids.size,
+        "requests": len(ids),
+        "context": end,
+        "blocks": pages.blocks,
+        "table_blocks": pages.table_blocks,
+    }
+
+    def pick(array: Array) -> Array:
+        return array[:, first:end].reshape(ids.size, *array.shape[2:])
+
+    inputs = {name: undisturbed(each) for name, each in controls.items()} | dict(caches)
+    return _Plan(inputs, sizes, pick, lambda a: a[:, end - 1])
+
+
+@dataclass(frozen=True)
+class _Follower:
+    program: Program
+    tensors: Mapping[str, Array]
+    truth: Truth
+    noise: bool
+
+    @property
+    def calls_of_entry(self) -> list[Node]:
+        """The calls of layers."""
+        return [node for node in self.program.main.nodes if isinstance(node.op, Call)]
+
+    def step(self, plan: _Plan) -> Step:
+        runner = NoisyRunner(self.program, self.tensors, plan.sizes, noise=self.noise)
+        calls = self.truth.calls
+
+        def follow(number: int, outputs: tuple[Noisy, ...]) -> tuple[Noisy, ...]:
+            known = calls[number] if number < len(calls) else ()
+            parts = [self.truth.part(value, plan.pick) for value, _ in known]
+            fits = len(parts) <= len(outputs) and len(self.calls_of_entry) == len(calls)
+            if not fits or any(
+                part is None or part.shape != own.shape
+                for part, (own, _) in zip(parts, outputs, strict=False)
+            ):
+                return outputs
+            return (*(undisturbed(p) for p in parts if p is not None), *outputs[len(parts) :])
+
+        run = runner.entry(plan.inputs, follow)
+        value, noisy = self.truth.logits
+        logits = plan.pick_logits(value), plan.pick_logits(noisy)
+        return Step(runner, plan.inputs, follow, run, plan.pick, logits)
+
+
+def _sizes(tokens: Array) -> dict[str, int]:
+    return {"batch": tokens.shape[0], "tokens": tokens.shape[1]}

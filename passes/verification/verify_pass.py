@@ -1,0 +1,218 @@
+"""After each pass: is the program still what was captured, up to the fidelity of the pass."""
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.location import UNKNOWN
+from ascendfx.ir.op import Array
+from ascendfx.ir.program import Program
+from ascendfx.passes.graph_pass import Fidelity
+from ascendfx.passes.pipeline import PassRun
+from ascendfx.passes.verification.compare_step import Difference, compare_with_truth, same_bits
+from ascendfx.passes.verification.first_difference import Place, find_place
+from ascendfx.passes.verification.follow_truth import Step, Truth, find_truth, follow_truth
+
+
+@dataclass(frozen=True, slots=True)
+class WorstPlace:
+    """Where a program is farthest from the truth, measured by what rounding explains.
+
+    Attributes:
+        graph: Name of the function.
+        node: Position of the node.
+        op: Its mnemonic.
+        location: The line of the model.
+    """
+
+    graph: str
+    node: int
+    op: str
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassError:
+    """How far a program is from the float64 truth.
+
+    Attributes:
+        max: Largest absolute difference of any compared value.
+        rms: Root of the mean square of the differences.
+        bound: What rounding explains at the worst place.
+        worst: The place.
+    """
+
+    max: float
+    rms: float
+    bound: float
+    worst: WorstPlace
+
+
+@dataclass(frozen=True, slots=True)
+class PassCheck:
+    """What verification says of one pass.
+
+    Attributes:
+        stage: Whose pass it is.
+        name: The pass.
+        fidelity: What it promises.
+        error: How far the program after it is from the truth.
+        seconds: How long finding out took.
+        broken: What breaks the fidelity; empty if nothing does.
+        place: The first operation that differs, if something does.
+    """
+
+    stage: str
+    name: str
+    fidelity: Fidelity
+    error: PassError
+    seconds: float
+    broken: str = ""
+    place: Place | None = None
+
+
+@dataclass
+class PassVerifier:
+    """Knows the truth of one captured program and compares every later program with it.
+
+    Attributes:
+        captured: The program that is true.
+        tensors: The checkpoint by key; read one layer at a time.
+        tokens: Ids ``[texts, tokens]``.
+    """
+
+    captured: Program
+    tensors: Mapping[str, Array]
+    tokens: Array
+    checks: list[PassCheck] = field(default_factory=list[PassCheck])
+
+    def __post_init__(self) -> None:
+        start = time.perf_counter()
+        self.truth: Truth = find_truth(self.captured, self.tensors, self.tokens)
+        self._last: tuple[Program, list[Step], PassError | None] | None = None
+        self.seconds = time.perf_counter() - start
+
+    def check(self, stage: str, run: PassRun) -> PassCheck:
+        """Compare the program after a pass; call it for each pass of a pipeline in order."""
+        start = time.perf_counter()
+        fidelity = run.rewrite.fidelity
+        try:
+            error, broken, place = self._compare(run, fidelity)
+        except (IndexError, ValueError, KeyError) as problem:
+            worst = WorstPlace(run.program.name, 0, "", "")
+            error = PassError(math.inf, math.inf, 0.0, worst)
+            broken, place = f"the program after it cannot be run: {problem}", None
+        seconds = time.perf_counter() - start
+        self.seconds += seconds
+        check = PassCheck(stage, run.name, fidelity, error, seconds, broken, place)
+        self.checks.append(check)
+        return check
+
+    def _compare(self, run: PassRun, fidelity: Fidelity) -> tuple[PassError, str, Place | None]:
+        before, known = self._steps_before(run)
+        if not run.changed and known is not None:
+            return known, "", None
+        exact = fidelity is Fidelity.BITWISE
+        steps = self._run(run.program, noise=not exact)
+        if exact:
+            if known is not None and _all_same(before, steps):
+                self._last = (run.program, steps, known)
+                return known, "", None
+            steps = self._run(run.program, noise=True)
+        differences = self._differences(steps)
+        worst = max(differences, key=lambda each: each.excess)
+        error = _figures(differences, _output_place(steps, worst))
+        self._last = (run.program, steps, error)
+        if fidelity is Fidelity.LOSSY:
+            return error, "", None
+        if worst.broken:
+            first = next(each for each in differences if each.broken)
+            place = find_place(_step_before(before, first), steps[first.step], first, self.truth)
+            where = f"@{first.graph}" if first.call < 0 else f"@{first.graph}, call {first.call}"
+            reason = (
+                f"result {first.result} of {where} moved by {first.max:.3g}; "
+                f"rounding explains {first.bound:.3g}"
+            )
+            return _figures(differences, place), reason, place
+        if exact and before and _all_same(before, steps) is False:
+            return error, "it is declared bitwise, and bits differ", _output_place(steps, worst)
+        return error, "", None
+
+    def _steps_before(self, run: PassRun) -> tuple[list[Step], PassError | None]:
+        if self._last is None or self._last[0] is not run.before:
+            steps = self._run(run.before, noise=True)
+            differences = self._differences(steps)
+            worst = max(differences, key=lambda each: each.excess)
+            self._last = (run.before, steps, _figures(differences, _output_place(steps, worst)))
+        return self._last[1], self._last[2]
+
+    def _run(self, program: Program, *, noise: bool) -> list[Step]:
+        return list(follow_truth(program, self.tensors, self.truth, noise=noise))
+
+    def _differences(self, steps: list[Step]) -> list[Difference]:
+        return [
+            each
+            for number, step in enumerate(steps)
+            for each in compare_with_truth(number, step, self.truth)
+        ]
+
+
+def fidelity_error(check: PassCheck, checks: Sequence[PassCheck]) -> GraphError:
+    """Return the error that stops a compilation: which pass, where, and how it went until then."""
+    place = check.place
+    return GraphError(
+        code="fidelity-broken",
+        reason=f"pass `{check.name}` of stage {check.stage} is declared {check.fidelity.value}, "
+        f"but {check.broken}",
+        location=place.node.location if place else UNKNOWN,
+        excerpt=f"@{place.graph.name}: {place.text}" if place else "",
+        notes=("error against the float64 truth after each pass:", *table_lines(checks)),
+        hint="`ascendfx reduce DUMP -o case.json` makes a small case of a dump",
+    )
+
+
+def table_lines(checks: Sequence[PassCheck]) -> tuple[str, ...]:
+    """Return the table of errors, a line per pass."""
+    width = max((len(each.name) for each in checks), default=4)
+    head = f"{'stage':8} {'pass':{width}} {'fidelity':8} {'max':>9} {'rms':>9} {'rounding':>9}"
+    return (
+        f"{head} seconds",
+        *(
+            f"{each.stage:8} {each.name:{width}} {each.fidelity.value:8} {each.error.max:9.2e} "
+            f"{each.error.rms:9.2e} {each.error.bound:9.2e} {each.seconds:7.2f}"
+            + ("  broken" if each.broken else "")
+            for each in checks
+        ),
+    )
+
+
+def _figures(differences: list[Difference], place: Place) -> PassError:
+    worst = max(differences, key=lambda each: each.excess)
+    count = sum(each.count for each in differences)
+    rms = math.sqrt(sum(each.squares for each in differences) / max(count, 1))
+    node = place.node
+    where = WorstPlace(place.graph.name, place.position, node.op.mnemonic, str(node.location))
+    return PassError(max(each.max for each in differences), rms, worst.bound, where)
+
+
+def _output_place(steps: list[Step], found: Difference) -> Place:
+    graph = steps[found.step].runner.program.by_name[found.graph]
+    return Place(graph, graph.outputs[found.result].node)
+
+
+def _step_before(before: list[Step], found: Difference) -> Step | None:
+    """Return the step that has the values of ``found``: a captured form has one for all."""
+    if not before:
+        return None
+    return before[found.step] if found.step < len(before) else before[0]
+
+
+def _all_same(before: list[Step], after: list[Step]) -> bool | None:
+    if len(before) != len(after):
+        return None
+    found = [same_bits(one, other) for one, other in zip(before, after, strict=True)]
+    if None in found:
+        return None
+    return all(found)

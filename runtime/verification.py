@@ -1,0 +1,75 @@
+"""Verification of a compilation: which tokens the programs run on, and with which weights."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ascendfx.ir.capture.captured_model import CapturedModel
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.op import Array
+from ascendfx.ir.tensor_source import TensorsByKey
+from ascendfx.passes.verification.verify_pass import PassVerifier
+
+MODES = ("each-pass",)
+_TEXTS, _LENGTH, _SEED = 2, 16, 0
+_FALLBACK_VOCABULARY = 2
+
+
+def check_mode(verify: str | None) -> None:
+    """Check an option before the work.
+
+    Raises:
+        GraphError: There is no such mode.
+    """
+    if verify is not None and verify not in MODES:
+        raise GraphError(
+            "unknown-verification",
+            f"no verification is called `{verify}`",
+            hint=f"known: {', '.join(MODES)}; None for none",
+        )
+
+
+def verify_header(
+    verify: str | None, tokens: Sequence[Sequence[int]] | None
+) -> Mapping[str, Any] | None:
+    """Return what a dump says of the verification."""
+    if verify is None:
+        return None
+    if tokens is not None:
+        return {"mode": verify, "tokens": [list(map(int, text)) for text in tokens]}
+    return {"mode": verify, "texts": _TEXTS, "length": _LENGTH, "seed": _SEED}
+
+
+def start_verifier(captured: CapturedModel, tokens: Sequence[Sequence[int]] | None) -> PassVerifier:
+    """Return a verifier that has run the captured program on the tokens.
+
+    Raises:
+        GraphError: The model has no weights, or the tokens do not fit it.
+    """
+    ids = token_ids(tokens, captured.facts.vocabulary)
+    return PassVerifier(captured.program, TensorsByKey(captured.source), ids)
+
+
+def token_ids(tokens: Sequence[Sequence[int]] | None, vocabulary: int, seed: int = _SEED) -> Array:
+    """Return ids ``[texts, tokens]``: those given, the shorter ones filled up, or random ones.
+
+    Filling up behind a text changes nothing within it, because models here are causal.
+
+    Raises:
+        GraphError: There is no token, or one is not in the vocabulary.
+    """
+    if tokens is None:
+        random = np.random.default_rng(seed)
+        return random.integers(0, vocabulary or _FALLBACK_VOCABULARY, (_TEXTS, _LENGTH))
+    longest = max(map(len, tokens), default=0)
+    if not longest:
+        raise GraphError("empty-prompt", "verify_tokens holds no token")
+    for text in tokens:
+        for token in text:
+            if not 0 <= token < (vocabulary or token + 1):
+                raise GraphError(
+                    "token-range",
+                    f"verify_tokens has id {token}, the vocabulary {vocabulary}",
+                )
+    return np.array([[*text, *[0] * (longest - len(text))] for text in tokens], np.int64)
