@@ -27,6 +27,7 @@ from ascendfx.passes.drop_batch_axis import ROWS, DropBatchAxis
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.find_cache_cut import CacheCut, find_cache_cut
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.projected_from_one import projected_from_one
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.token_dependence import dependent_values, token_inputs
 
@@ -188,11 +189,14 @@ class _Layer(_Rows):
                 hint="only models whose mask is exactly causal have an incremental form",
             )
         earlier = tuple(Value(i) for i in attentions if i < position)
+        query, *_ = operands = [_without_batch(self._graph, v) for v in node.operands]
+        *keys, values = operands[op.parts : 2 * op.parts + 1]
         return find_cache_cut(
             self._graph,
-            [_without_batch(self._graph, v) for v in node.operands[op.parts : 2 * op.parts + 1]],
+            [*keys, values],
             sources=(*self._sources, *earlier),
             token_axis=ROWS,
+            excluded=projected_from_one(self._graph, query, keys, values),
         )
 
     def _cache_type(self, value: Value) -> TensorType:

@@ -8,11 +8,20 @@ its values (each value is an edge from its input side to its output side); of se
 cuts the one nearest to the consumer is taken, which leaves the least to recompute. By the theorem
 of Ford and Fulkerson (Canadian J. Math. 8, 1956) it equals a maximum flow.
 
-What reads a per-token value that is no token value (the rotation by cos and sin of the position)
-stays above the cut: a rotation below it would be repeated for all earlier tokens in every step,
-and it would keep the projection above it from being absorbed. Without this rule the cheapest cut
-of a model with as many key heads as query heads is the hidden state, half as large as keys and
-values.
+Bytes are not the only cost: what lies below the cut is computed for all earlier tokens in every
+step, what lies above it once, when its token enters. Two rules keep that work out of the step.
+
+* Below the cut there is movement and projection by weights only, because these alone vanish from
+  the step: a projection of all cached tokens is absorbed into the query and the result. What is
+  not linear (a norm) and what reads a per-token value that is no token value (the rotation by cos
+  and sin of the position) stays above: it would be repeated, and keep the projection above it from
+  being absorbed. Without this rule the cheapest cut of a model with as many key heads as query
+  heads is the hidden state, half as large as keys and values; and so it is for latent attention
+  with a latent wider than the hidden state.
+* `excluded` values are not stored. The caller names the projections of one vector that all heads
+  can attend to (`projected_from_one`), so that the vector is stored. This costs bytes only if the
+  keys and values of all heads together are smaller than what they are expanded from; then nothing
+  is compressed, and every head would have to read rows of its own.
 """
 
 from collections.abc import Collection
@@ -23,8 +32,12 @@ import networkx as nx
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, Value
+from ascendfx.ir.op import Op
+from ascendfx.ir.ops import Cast, Concat, Expand, Linear, Reshape, Slice, Transpose
 from ascendfx.ir.size import Dim, names_in, product
 from ascendfx.passes.token_dependence import dependent_values
+
+_ABSORBED: tuple[type[Op], ...] = (Cast, Concat, Expand, Linear, Reshape, Slice, Transpose)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +62,7 @@ def find_cache_cut(
     *,
     sources: Collection[Value],
     token_axis: Dim,
+    excluded: Collection[Value] = (),
 ) -> CacheCut:
     """Return the cheapest values to store so that ``sinks`` can be recomputed.
 
@@ -58,6 +72,7 @@ def find_cache_cut(
         sources: Token-dependent inputs and the results of earlier attentions.
         token_axis: The size of the token axis. A value can be stored if its first axis has this
             size and no other axis depends on it.
+        excluded: Values that are not stored even so.
 
     Raises:
         GraphError: No finite cut exists: every path holds a value that mixes tokens.
@@ -65,7 +80,7 @@ def find_cache_cut(
     needed = dependent_values(graph, sources) & _ancestors(graph, sinks, stop=sources)
     network = nx.DiGraph()
     for value in needed:
-        cost = _bytes_per_token(graph, value, token_axis)
+        cost = None if value in excluded else _bytes_per_token(graph, value, token_axis)
         limit = {} if cost is None else {"capacity": cost}
         network.add_edge(("in", value), ("out", value), **limit)
         if value in sources:
@@ -74,7 +89,8 @@ def find_cache_cut(
         operands = set(graph.nodes[value.node].operands)
         for operand in operands & needed:
             network.add_edge(("out", operand), ("in", value))
-        if any(token_axis in graph.type_of(operand).shape for operand in operands - needed):
+        reads_positions = any(token_axis in graph.type_of(v).shape for v in operands - needed)
+        if reads_positions or not isinstance(graph.op_of(value), _ABSORBED):
             network.add_edge("source", ("in", value))
     for sink in sinks:
         if sink in needed:

@@ -83,6 +83,20 @@ def test_latent_attention_caches_the_latent_and_the_rotated_key(config: Pretrain
     assert cached_by(config) == {layer: [8, 24] for layer in range(LAYERS)}
 
 
+@pytest.mark.parametrize(
+    "size",
+    [
+        {"kv_lora_rank": 80},
+        {"kv_lora_rank": 40, "qk_nope_head_dim": 4, "v_head_dim": 4},
+        {"kv_lora_rank": 32, "qk_nope_head_dim": 4, "v_head_dim": 4},
+    ],
+    ids=["wider-than-hidden", "wider-than-keys-and-values", "as-wide-as-keys-and-values"],
+)
+def test_a_latent_that_compresses_nothing_is_cached_all_the_same(size: dict[str, int]) -> None:
+    config = DeepseekV3Config(**{**LATENT, **size})
+    assert cached_by(config) == {layer: [8, size["kv_lora_rank"]] for layer in range(LAYERS)}
+
+
 @pytest.mark.parametrize("groups", [4, 2, 1], ids=["multi-head", "grouped-query", "multi-query"])
 def test_a_llama_caches_keys_and_values(groups: int) -> None:
     config = LlamaConfig(**SMALL, num_key_value_heads=groups)
