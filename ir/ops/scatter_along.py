@@ -42,5 +42,10 @@ class ScatterAlong(Op):
         """Replace."""
         a, ids, source = operands
         result = a.copy()
-        np.put_along_axis(result, ids, np.broadcast_to(source, ids.shape), self.axis)
+        # Not numpy.put_along_axis, which repeats ids of size one along the other axes.
+        covered = tuple(
+            slice(None) if axis == self.axis else slice(size) for axis, size in enumerate(ids.shape)
+        )
+        values = np.broadcast_to(source, ids.shape)
+        np.put_along_axis(result[covered], ids, values, self.axis)  # a view
         return (result,)
