@@ -11,6 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._dynamo.exc import TorchDynamoException
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+    UnsupportedFakeTensorException,
+)
 from torch.export import Dim, ExportedProgram
 from torch.overrides import TorchFunctionMode
 
@@ -103,7 +109,19 @@ def export_model(model: nn.Module) -> ExportedProgram:
         AssertionError,
         TorchDynamoException,
     ) as error:
-        raise _explained(error) from error
+        raise _explained(error, fails_itself=_fails(model, sample, error)) from error
+
+
+def _fails(model: nn.Module, sample: Tensor, traced: BaseException) -> bool:
+    """Whether a plain call, with sizes and no values, fails where tracing did."""
+    try:
+        with _quiet(), torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
+            LogitsOf(model)(sample)
+    except (GraphError, *_NEEDS_VALUES):
+        return False
+    except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
+        return location_of_error(error) == location_of_error(traced)
+    return False
 
 
 @contextmanager
@@ -125,6 +143,12 @@ def _quiet() -> Generator[None]:
 _TALKATIVE = ("torch.fx.experimental.symbolic_shapes", "torch.export", "torch._export", "torch")
 
 
+_NEEDS_VALUES = (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    UnsupportedFakeTensorException,
+)
+
 _DATA_DEPENDENT = (
     "data-dependent",
     "DataDependent",
@@ -135,7 +159,7 @@ _DATA_DEPENDENT = (
 )
 
 
-def _explained(error: BaseException) -> GraphError:
+def _explained(error: BaseException, *, fails_itself: bool) -> GraphError:
     text = f"{type(error).__name__}: {error}"
     location = location_of_error(error)
     first = str(error).strip().split("\n", 1)[0]
@@ -148,6 +172,16 @@ def _explained(error: BaseException) -> GraphError:
             hint=(
                 "compute all cases and choose with torch.where; for experts, sort the tokens by "
                 "expert and use torch.nn.functional.grouped_mm"
+            ),
+        )
+    if fails_itself:
+        return GraphError(
+            "model-fails",
+            f"the model cannot be called: {type(error).__name__}: {first}",
+            location,
+            hint=(
+                "it fails without ascendfx, too: call model(token_ids) to see where; most often "
+                "sizes of its configuration do not fit each other"
             ),
         )
     return GraphError(

@@ -103,7 +103,7 @@ def test_control_flow_that_depends_on_data_is_refused_with_its_line() -> None:
 def test_a_module_that_takes_no_token_ids_is_refused() -> None:
     with pytest.raises(GraphError, match="must have same reduction dim") as caught:
         ascendfx.compile(nn.Linear(8, 8))
-    assert caught.value.code == "not-exportable"
+    assert caught.value.code == "model-fails"
 
 
 def test_a_module_without_attention_is_refused() -> None:

@@ -3,7 +3,8 @@
 from typing import Any
 
 import pytest
-from transformers import DeepseekV3Config
+import torch
+from transformers import DeepseekV3Config, LlamaConfig
 
 from ascendfx import GraphError
 from ascendfx.runtime.compile_model import compile_model
@@ -47,11 +48,44 @@ def test_vectors_that_are_no_multiple_of_32_bytes_are_refused(
     assert "ragged_attention" in caught.value.excerpt
 
 
-def test_a_latent_wider_than_the_hidden_state_is_refused() -> None:
-    # The minimum cut then stores the hidden state, from which decode would expand every key.
-    model = random_model(DeepseekV3Config(**{**SERVED, "kv_lora_rank": 64}), seed=0)
+@pytest.mark.parametrize("key_heads", [4, 2, 1], ids=["multi-head", "grouped", "multi-query"])
+def test_attention_without_a_latent_is_refused(key_heads: int) -> None:
+    model = random_model(
+        LlamaConfig(
+            vocab_size=43,
+            hidden_size=32,
+            intermediate_size=24,
+            num_hidden_layers=1,
+            num_attention_heads=4,
+            num_key_value_heads=key_heads,
+        ),
+        seed=0,
+    )
     with pytest.raises(GraphError) as caught:
         compile_model(model, limits=LIMITS)
     assert caught.value.code == "no-kernel"
-    assert "expanded keys f32[requests, context, 1, 64] of up to 2 requests" in str(caught.value)
-    assert "absorbed form" in caught.value.hint
+    assert f"keys of {key_heads} heads in 1 part(s)" in caught.value.reason
+    assert "kernels exist for latent attention" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("experts", "groups"), [(2, 2), (1, 1), (5, 2)], ids=["one-per-group", "one", "unequal"]
+)
+def test_a_router_that_fails_in_the_model_itself_is_named(experts: int, groups: int) -> None:
+    # DeepSeek V3 adds the two best scores of a group; a group of one has no second.
+    routed = {
+        "first_k_dense_replace": 0,
+        "n_routed_experts": experts,
+        "n_group": groups,
+        "topk_group": 1,
+        "num_experts_per_tok": 1,
+        "moe_intermediate_size": 16,
+    }
+    model = random_model(DeepseekV3Config(**{**SERVED, **routed}), seed=0)
+    with pytest.raises(RuntimeError, match=r"out of range|is invalid"):
+        model(torch.zeros((1, 5), dtype=torch.int64))
+    with pytest.raises(GraphError) as caught:
+        compile_model(model, limits=LIMITS)
+    assert caught.value.code == "model-fails"
+    assert "without ascendfx" in caught.value.hint
+    assert "modeling_deepseek_v3.py" in caught.value.location.file

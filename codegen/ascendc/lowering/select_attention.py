@@ -49,8 +49,11 @@ def select_attention(context: GraphContext, position: int) -> list[KernelStep]:
     if len(attention.queries) != 2:
         raise context.refusal(
             position,
-            f"{len(attention.queries)} pairs of queries and keys; the families take two, "
-            "without and with position",
+            f"attention over keys of {context.graph.type_of(attention.keys[0]).shape[2]} heads in "
+            f"{len(attention.queries)} part(s), as in multi-head or grouped-query attention; the "
+            "kernels attend to two parts, one vector for all heads and one rotated key",
+            hint="kernels exist for latent attention (DeepSeek V2, V3) only; the serving form of "
+            "this model can be interpreted and exported, but not lowered",
         )
     if _attends_latent(context, attention):
         return _latent(context, attention, position)
@@ -194,8 +197,9 @@ def _expanded(context: GraphContext, attention: _Attention, position: int) -> Ke
         raise context.refusal(
             position,
             f"expanded keys {kind} of up to {bind_size(requests, capacity)} requests",
-            hint="chunks of a prompt are attended for one request at a time; decode steps need the "
-            "absorbed form",
+            hint="chunks of a prompt are attended for one request at a time; a decode step attends "
+            "to the cached vectors themselves, so keys and values of all heads must be projections "
+            "of one vector of the token, with no other operation in between",
         )
     rope_kind = context.graph.type_of(attention.keys[1])
     k_rope = rows_and_columns(
