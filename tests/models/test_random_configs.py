@@ -141,15 +141,23 @@ ODD = {
 
 
 @pytest.mark.parametrize(
-    "config",
+    "configs",
     [
-        DeepseekV2Config(**ODD, n_routed_experts=3, n_group=3, topk_method="group_limited_greedy"),
-        DeepseekV3Config(**ODD, n_routed_experts=4, n_group=2),
+        st.just(
+            DeepseekV2Config(
+                **ODD, n_routed_experts=3, n_group=3, topk_method="group_limited_greedy"
+            )
+        ),
+        st.just(DeepseekV3Config(**ODD, n_routed_experts=4, n_group=2)),
     ],
     ids=["v2-groups-of-one", "v3"],
 )
-def test_odd_shapes_are_served(config: PretrainedConfig, tally: Counter[str]) -> None:
-    check(config, tally)
+@given(data=st.data())
+@settings(max_examples=1, **DRAWN)
+def test_odd_shapes_are_served(
+    configs: st.SearchStrategy[PretrainedConfig], data: st.DataObject, tally: Counter[str]
+) -> None:
+    check(data.draw(configs), tally)
 
 
 @given(config=v2_configs(torch.bfloat16) | v3_configs(torch.bfloat16))
