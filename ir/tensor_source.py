@@ -139,9 +139,17 @@ def dtype_of_array(array: NDArray[Any]) -> DType:
     for dtype in DType:
         if dtype.numpy == array.dtype:
             return dtype
-    raise GraphError("tensor-format", f"tensors of {np.dtype(array.dtype)} cannot be represented")
+    raise GraphError(
+        "tensor-format",
+        f"tensors of {np.dtype(array.dtype)} cannot be represented",
+        hint="convert it to float32, bfloat16 or an integer format first",
+    )
 
 
 def unknown_tensor(key: str) -> GraphError:
     """Return the error for a key that a source does not have."""
-    return GraphError("missing-tensor", f"there is no tensor `{key}`")
+    return GraphError(
+        "missing-tensor",
+        f"there is no tensor `{key}`",
+        hint="keys are spelled as in the checkpoint",
+    )

@@ -19,10 +19,18 @@ def verify_program(program: Program) -> None:
     """
     verify_values(program)
     if len(program.by_name) != len(program.graphs):
-        raise GraphError("duplicate-graph", "two graphs of the program have the same name")
+        raise GraphError(
+            "duplicate-graph",
+            "two graphs of the program have the same name",
+            hint="rename one of them",
+        )
     for graph in program.graphs:
         if len(graph.input_types) != len(graph.inputs):
-            raise GraphError("duplicate-input", f"graph @{graph.name} has two inputs of one name")
+            raise GraphError(
+                "duplicate-input",
+                f"graph @{graph.name} has two inputs of one name",
+                hint="rename one of them",
+            )
         for node in graph.nodes:
             if isinstance(node.op, Call):
                 _verify_call(program, graph, node, node.op)
@@ -86,7 +94,12 @@ def _fault(graph: Graph, value: Value, end: int) -> str:
 def _verify_call(program: Program, graph: Graph, node: Node, call: Call) -> None:
     callee = program.by_name.get(call.callee)
     if callee is None:
-        raise GraphError("unknown-graph", f"no graph is called @{call.callee}", node.location)
+        raise GraphError(
+            "unknown-graph",
+            f"no graph is called @{call.callee}",
+            node.location,
+            hint="the program must hold every graph that it calls",
+        )
     given = [str(graph.type_of(value)) for value in node.operands]
     wanted = [str(kind) for kind in callee.input_types.values()]
     returned = [str(kind) for kind in callee.output_types]
@@ -97,6 +110,7 @@ def _verify_call(program: Program, graph: Graph, node: Node, call: Call) -> None
             f"{', '.join(map(str, call.types))}; it takes {', '.join(wanted)} and "
             f"returns {', '.join(returned)}",
             location=node.location,
+            hint="make types of the call and of the callee equal",
         )
     known = {name for name, _ in call.keys}
     missing = sorted(_checkpoint_params(program, callee) - known)
@@ -105,6 +119,7 @@ def _verify_call(program: Program, graph: Graph, node: Node, call: Call) -> None
             code="unbound-parameter",
             reason=f"the call of @{call.callee} names no checkpoint key for `{missing[0]}`",
             location=node.location,
+            hint="add the pair of formal name and checkpoint key to `keys`",
         )
 
 
@@ -132,9 +147,17 @@ def _verify_order(program: Program) -> None:
 
     def visit(name: str) -> None:
         if name in path:
-            raise GraphError("recursion", f"graphs call each other in a circle: {name}")
+            raise GraphError(
+                "recursion",
+                f"graphs call each other in a circle: {name}",
+                hint="write one of them out where it is called",
+            )
         if len(path) == _DEEPEST:
-            raise GraphError("recursion", f"calls are nested more than {_DEEPEST} deep: {name}")
+            raise GraphError(
+                "recursion",
+                f"calls are nested more than {_DEEPEST} deep: {name}",
+                hint="write some of them out where they are called",
+            )
         if name in finished:
             return
         path.append(name)
@@ -150,8 +173,16 @@ def _verify_order(program: Program) -> None:
 def _verify_recipe(program: Program, owner: str, name: str, recipe: Graph) -> None:
     graph = program.by_name.get(owner)
     if graph is None or len(recipe.outputs) != 1 or recipe.inputs:
-        raise GraphError("recipe", f"the recipe of `{name}` in @{owner} is not a weight program")
+        raise GraphError(
+            "recipe",
+            f"the recipe of `{name}` in @{owner} is not a weight program",
+            hint="a recipe has parameters only, and one output",
+        )
     kinds = {str(graph.type_of(v)) for v in graph.params if graph.op_of(v).name == name}  # pyright: ignore[reportAttributeAccessIssue]
     made = str(recipe.output_types[0])
     if kinds and kinds != {made}:
-        raise GraphError("recipe", f"the recipe of `{name}` in @{owner} makes {made}, not {kinds}")
+        raise GraphError(
+            "recipe",
+            f"the recipe of `{name}` in @{owner} makes {made}, not {kinds}",
+            hint="make its output of the type of the parameter",
+        )

@@ -80,7 +80,11 @@ def unequal_sizes(rule: Rule, spelling: Spelling, lead: tuple[int, ...]) -> dict
             chosen = {**sizes, **dict.fromkeys(ones, 1), "lead": lead}
             if side_or_none(rule, spelling.lhs, holes_of(rule, spelling, chosen)):
                 return chosen
-    raise GraphError("rule-not-typed", f"{rule.name}: the left side fits no sizes of {letters}")
+    raise GraphError(
+        "rule-not-typed",
+        f"{rule.name}: the left side fits no sizes of {letters}",
+        hint="correct the axes of the operands",
+    )
 
 
 def random_sizes(rule: Rule, random: np.random.Generator) -> dict[str, Any]:

@@ -186,7 +186,11 @@ def read_plan(text: str, sources: Mapping[str, str]) -> LaunchPlan:
         )
     missing = [each["name"] for each in data["kernels"] if each["name"] not in sources]
     if missing:
-        raise GraphError(code="missing-kernel", reason=f"no text of kernel `{missing[0]}`")
+        raise GraphError(
+            code="missing-kernel",
+            reason=f"no text of kernel `{missing[0]}`",
+            hint="copy the package again, or compile the model again",
+        )
     return LaunchPlan(
         name=data["name"],
         buffers=tuple(map(_buffer, data["buffers"])),

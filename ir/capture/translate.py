@@ -115,7 +115,11 @@ class _Visitor:
     def _constant(self, target: str) -> Value:
         tensor = self._exported.constants[target]
         if not isinstance(tensor, Tensor):
-            raise GraphError("unsupported-operation", f"`{target}` is no tensor")
+            raise GraphError(
+                "unsupported-operation",
+                f"`{target}` is no tensor",
+                hint="return tensors only, or compute the value outside of the model",
+            )
         kind = self._t.type_of_meta(tensor)
         if tensor.ndim == 0:
             return self._t.constant(tensor.item(), kind.dtype)

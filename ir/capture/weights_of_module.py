@@ -20,7 +20,11 @@ def weight_types(module: nn.Module) -> tuple[dict[str, TensorType], frozenset[st
             others.add(name)
             continue
         if str(tensor.dtype) not in DTYPES:
-            raise GraphError("tensor-format", f"parameter `{name}` is in {tensor.dtype}")
+            raise GraphError(
+                "tensor-format",
+                f"parameter `{name}` is in {tensor.dtype}",
+                hint="convert it, for example with model.to(torch.float32)",
+            )
         types[name] = TensorType(DTYPES[str(tensor.dtype)], tuple(tensor.shape))
     return types, frozenset(others)
 

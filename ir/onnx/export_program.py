@@ -52,7 +52,11 @@ def to_onnx(
             hint="pip install ascendfx[onnx]",
         )
     if float_dtype is not None and not float_dtype.is_float:
-        raise GraphError("onnx-format", f"{float_dtype.value} is not a float format")
+        raise GraphError(
+            "onnx-format",
+            f"{float_dtype.value} is not a float format",
+            hint="pass DType.F32 or DType.F64",
+        )
     whole = program if isinstance(program, Program) else Program((program,))
     verify_program(whole)
     special = specialise_program(whole, sizes=sizes or {}, float_dtype=float_dtype)

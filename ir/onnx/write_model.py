@@ -114,7 +114,9 @@ def _initializer(
             raise AssertionError("the entry graph has no formal parameters")
     if array.shape != need.type.shape:
         raise GraphError(
-            "weight-shape", f"`{name}` has shape {array.shape}; the program reads {need.type}"
+            "weight-shape",
+            f"`{name}` has shape {array.shape}; the program reads {need.type}",
+            hint="pass the weights of the checkpoint that the program was captured from",
         )
     return tensor_proto(name, array, need.type.dtype)
 
@@ -131,5 +133,9 @@ def _evaluated(
 
 def _weight(weights: Mapping[str, Array], key: str) -> Array:
     if key not in weights:
-        raise GraphError("missing-tensor", f"there is no weight `{key}`")
+        raise GraphError(
+            "missing-tensor",
+            f"there is no weight `{key}`",
+            hint="pass the weights of the checkpoint that the program was captured from",
+        )
     return weights[key]

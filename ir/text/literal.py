@@ -9,6 +9,9 @@ from ascendfx.ir.location import Location
 from ascendfx.ir.size import parse_size
 from ascendfx.ir.tensor_type import DType, TensorType
 
+GRAMMAR = 'see ir/README.md, "The text form by example"'
+"""What to do about text that is none of a graph."""
+
 _TYPE = re.compile(r"(?P<dtype>[a-z]+\d*)\[(?P<shape>[^\]]*)\]")
 _TOKEN = re.compile(
     r'\s*(?P<string>"(?:[^"\\]|\\.)*")|\s*(?P<size><[^>]*>)'
@@ -34,11 +37,23 @@ def read_types(text: str, place: Location) -> tuple[TensorType, ...]:
     while position < len(text):
         found = _TYPE.match(text, position)
         if not found:
-            raise GraphError("syntax", "this is not a list of types", place, text)
+            raise GraphError(
+                "syntax",
+                "this is not a list of types",
+                place,
+                text,
+                hint=GRAMMAR,
+            )
         types.append(_type(found, place, text))
         position = found.end() + 2 if text[found.end() :].startswith(", ") else found.end()
         if position == found.end() and position < len(text):
-            raise GraphError("syntax", "this is not a list of types", place, text)
+            raise GraphError(
+                "syntax",
+                "this is not a list of types",
+                place,
+                text,
+                hint=GRAMMAR,
+            )
     return tuple(types)
 
 
@@ -47,9 +62,21 @@ def _type(found: re.Match[str], place: Location, text: str) -> TensorType:
         dims = tuple(parse_size(d) for d in found["shape"].split(", ") if d)
         dtype = DType(found["dtype"])
     except ValueError as error:
-        raise GraphError("syntax", f"this is not a type: {error}", place, text) from error
+        raise GraphError(
+            "syntax",
+            f"this is not a type: {error}",
+            place,
+            text,
+            hint=GRAMMAR,
+        ) from error
     if any(isinstance(each, int) and each < 0 for each in dims):
-        raise GraphError("syntax", "this is not a type: a size is negative", place, text)
+        raise GraphError(
+            "syntax",
+            "this is not a type: a size is negative",
+            place,
+            text,
+            hint=GRAMMAR,
+        )
     return TensorType(dtype, dims)
 
 
@@ -123,4 +150,10 @@ class LiteralReader:
         return tuple(values)
 
     def _error(self) -> GraphError:
-        return GraphError("syntax", "these attributes are malformed", self._place, self._text)
+        return GraphError(
+            "syntax",
+            "these attributes are malformed",
+            self._place,
+            self._text,
+            hint=GRAMMAR,
+        )

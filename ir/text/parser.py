@@ -12,7 +12,7 @@ from ascendfx.ir.ops import OPS, Call, Input, Param
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import TensorType
 from ascendfx.ir.text.attribute_types import attribute_types, fits
-from ascendfx.ir.text.literal import LiteralReader, read_types
+from ascendfx.ir.text.literal import GRAMMAR, LiteralReader, read_types
 
 _GRAPH = re.compile(r"graph @(?P<name>[\w.-]+) \{")
 _RECIPE = re.compile(r'recipe @(?P<graph>[\w.-]+) "(?P<name>[^"]*)" \{')
@@ -52,7 +52,12 @@ def parse_program(text: str, *, file: str = "<text>") -> Program:
             head = _expect(_GRAPH, line)
             graphs.append(_parse_body(head["name"], lines))
     if not graphs:
-        raise GraphError("syntax", "the text holds no graph", Location(file, 1))
+        raise GraphError(
+            "syntax",
+            "the text holds no graph",
+            Location(file, 1),
+            hint=GRAMMAR,
+        )
     return Program(tuple(graphs), recipes)
 
 
@@ -74,20 +79,37 @@ def _parse_body(name: str, lines: Iterator[_Line]) -> Graph:
                 break
             return builder.build(*outputs)
         if outputs is not None:
-            raise GraphError("syntax", "nothing may follow `return`", line.place, line.text)
+            raise GraphError(
+                "syntax",
+                "nothing may follow `return`",
+                line.place,
+                line.text,
+                hint=GRAMMAR,
+            )
         if line.text.startswith("return"):
             found = _expect(_RETURN, line)
             outputs = _values(found["operands"], builder, count, line)
         else:
             _parse_node(builder, count, line)
             count += 1
-    raise GraphError("syntax", f"graph @{name} does not end with `return` and `}}`", last)
+    raise GraphError(
+        "syntax",
+        f"graph @{name} does not end with `return` and `}}`",
+        last,
+        hint=GRAMMAR,
+    )
 
 
 def _parse_node(builder: GraphBuilder, position: int, line: _Line) -> None:
     found = _expect(_NODE, line)
     if int(found["at"]) != position:
-        raise GraphError("syntax", f"node %{position} was expected", line.place, line.text)
+        raise GraphError(
+            "syntax",
+            f"node %{position} was expected",
+            line.place,
+            line.text,
+            hint=GRAMMAR,
+        )
     stated = read_types(found["types"], line.place)
     op = _parse_op(found, stated, line)
     operands = _values(found["operands"], builder, position, line)
@@ -111,21 +133,33 @@ def _add(
         return builder.add_multi(op, *operands)
     except (TypeError, ValueError, IndexError) as error:
         reason = f"{op.mnemonic} cannot have these operands and attributes: {error}"
-        raise GraphError("syntax", reason, line.place, line.text) from error
+        raise GraphError(
+            "syntax",
+            reason,
+            line.place,
+            line.text,
+            hint=GRAMMAR,
+        ) from error
 
 
 def _parse_op(found: re.Match[str], stated: tuple[TensorType, ...], line: _Line) -> Op:
     kind = _BY_MNEMONIC.get(found["op"])
     if kind is None:
         raise GraphError(
-            code="unknown-op",
+            code="unknown-operation",
             reason=f"no operation is called `{found['op']}`",
             location=line.place,
             hint=f"known: {', '.join(sorted(_BY_MNEMONIC))}",
         )
     if kind in (Input, Param):
         if found["name"] is None or len(stated) != 1:
-            raise GraphError("syntax", f"{found['op']} needs a quoted name", line.place, line.text)
+            raise GraphError(
+                "syntax",
+                f"{found['op']} needs a quoted name",
+                line.place,
+                line.text,
+                hint=GRAMMAR,
+            )
         return kind(found["name"], stated[0])  # pyright: ignore[reportCallIssue]
     values = LiteralReader(found["attributes"] or "", line.place).attributes()
     if kind is Call:
@@ -141,22 +175,46 @@ def _parse_op(found: re.Match[str], stated: tuple[TensorType, ...], line: _Line)
     wrong = [name for name, each in values.items() if not fits(each, attribute_types(kind)[name])]
     if wrong:
         reason = f"{found['op']}: attribute `{wrong[0]}` is of another type"
-        raise GraphError("syntax", reason, line.place, line.text)
+        raise GraphError(
+            "syntax",
+            reason,
+            line.place,
+            line.text,
+            hint=GRAMMAR,
+        )
     try:
         return kind(**values)
     except (TypeError, ValueError) as error:
-        raise GraphError("syntax", f"{found['op']}: {error}", line.place, line.text) from error
+        raise GraphError(
+            "syntax",
+            f"{found['op']}: {error}",
+            line.place,
+            line.text,
+            hint=GRAMMAR,
+        ) from error
 
 
 def _values(text: str, builder: GraphBuilder, count: int, line: _Line) -> tuple[Value, ...]:
     values = tuple(Value(int(node), int(result or 0)) for node, result in _VALUE.findall(text))
     for value in values:
         if value.node >= count or value.result >= len(builder.results_of(value.node)):
-            raise GraphError("syntax", f"%{value.node} is not defined here", line.place, line.text)
+            raise GraphError(
+                "syntax",
+                f"%{value.node} is not defined here",
+                line.place,
+                line.text,
+                hint=GRAMMAR,
+            )
     return values
 
 
 def _expect(pattern: re.Pattern[str], line: _Line) -> re.Match[str]:
     if found := pattern.fullmatch(line.text):
         return found
-    raise GraphError("syntax", "this line is not part of the text form", line.place, line.text)
+    raise GraphError(
+        "syntax",
+        "this line is not part of the text form",
+        line.place,
+        line.text,
+        hint=GRAMMAR,
+    )

@@ -23,7 +23,11 @@ def read_json(file: Path) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise _damaged(file, f"is no JSON: {error}") from error
     except OSError as error:
-        raise GraphError("damaged-file", f"{file} cannot be read: {error.strerror}") from error
+        raise GraphError(
+            "damaged-file",
+            f"{file} cannot be read: {error.strerror}",
+            hint="check the permissions of the file, and that the disk is there",
+        ) from error
     if not isinstance(found, dict):
         raise _damaged(file, "does not hold a JSON object")
     return found

@@ -82,7 +82,11 @@ def read_header(file: Path) -> dict[str, StoredTensor]:
                 raise _damaged(file, f"the header should have {length} bytes, the file has {size}")
             text = handle.read(length)
     except OSError as error:
-        raise GraphError("damaged-file", f"{file} cannot be read: {error.strerror}") from error
+        raise GraphError(
+            "damaged-file",
+            f"{file} cannot be read: {error.strerror}",
+            hint="check the permissions of the file, and that the disk is there",
+        ) from error
     try:
         header: Any = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -119,7 +123,9 @@ def _entry(file: Path, name: str, fields: Any, start: int, size: int) -> StoredT
     spelled = fields["dtype"]
     if spelled not in FORMATS:
         raise GraphError(
-            "tensor-format", f"tensor `{name}` of {file} is in format {spelled}, which is not known"
+            "tensor-format",
+            f"tensor `{name}` of {file} is in format {spelled}, which is not known",
+            hint="save the weights in float32 or bfloat16",
         )
     begin, end = (start + offset for offset in fields["data_offsets"])
     shape = tuple(fields["shape"])

@@ -15,7 +15,13 @@ def read_text(file: Path) -> str:
         return file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise GraphError(
-            "not-text", f"{file} is no text in UTF-8: {error.reason} at byte {error.start}"
+            "not-text",
+            f"{file} is no text in UTF-8: {error.reason} at byte {error.start}",
+            hint="convert it to UTF-8",
         ) from error
     except OSError as error:
-        raise GraphError("not-text", f"{file} cannot be read: {error.strerror}") from error
+        raise GraphError(
+            "not-text",
+            f"{file} cannot be read: {error.strerror}",
+            hint="check the name and the permissions of the file",
+        ) from error

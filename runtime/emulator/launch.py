@@ -169,6 +169,7 @@ class BuiltKernel:
                 code="launch-arguments",
                 reason=f"kernel `{self.kernel.name}` takes {len(arguments)} arrays "
                 f"({', '.join(each.name for each in arguments)}), got {len(tensors)}",
+                hint="pass one NumPy array for each of kernel.arguments, in that order",
             )
         for i, (argument, tensor) in enumerate(zip(arguments, tensors, strict=True)):
             _check_array(self.kernel.name, argument, tensor)
@@ -221,6 +222,7 @@ def _check_array(kernel: str, argument: KernelArgument, tensor: Array) -> None:
     raise GraphError(
         code="launch-arguments",
         reason=f"kernel `{kernel}`: the array for `{argument.name}` {problem}",
+        hint="pass one NumPy array for each of kernel.arguments, in that order",
     )
 
 

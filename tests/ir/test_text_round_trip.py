@@ -115,7 +115,7 @@ HEAD = 'graph @g {\n  %0 = input "x" : f32[2, 3]\n'
     ("body", "code"),
     [
         ("  %1 = exp %0 : f32[3, 2]\n  return %1\n}\n", "stated-type"),
-        ("  %1 = expo %0 : f32[2, 3]\n  return %1\n}\n", "unknown-op"),
+        ("  %1 = expo %0 : f32[2, 3]\n  return %1\n}\n", "unknown-operation"),
         ("  %1 = exp %0 {axis=1} : f32[2, 3]\n  return %1\n}\n", "unknown-attribute"),
         ("  %1 = softmax %0 : f32[2, 3]\n  return %1\n}\n", "syntax"),
         ("  %1 = softmax %0 {axis=} : f32[2, 3]\n  return %1\n}\n", "syntax"),

@@ -82,7 +82,7 @@ def test_a_malformed_program_is_one_error_without_traceback(tmp_path: Path) -> N
     done = command("opt", str(file))
     assert done.returncode == 1
     assert done.stdout == ""
-    assert done.stderr.startswith("error[unknown-op]: no operation is called `sily`")
+    assert done.stderr.startswith("error[unknown-operation]: no operation is called `sily`")
     assert "Traceback" not in done.stderr
 
 

@@ -239,6 +239,7 @@ def _check_widths(request: TileRequest) -> None:
         raise GraphError(
             code="unsupported-format",
             reason=f"{request.family}: {request.dtype.value} is neither f32 nor bf16",
+            hint='compile with dtype="float32" or dtype="bfloat16"',
         )
     granule = BLOCK_BYTES // request.dtype.bytes
     for width in (*request.key_widths, request.value_width):
@@ -254,6 +255,7 @@ def _check_widths(request: TileRequest) -> None:
             code="tile-too-large",
             reason=f"{request.family}: values of {request.value_width} columns, "
             f"the vector unit strides over at most {MAX_REPEAT_STRIDE * BLOCK_FLOATS}",
+            hint="heads of this width are not served",
         )
 
 

@@ -94,7 +94,7 @@ def check_product(family: str, product: CubeProduct, *, result_batch: int) -> No
     for name, stride in strided:
         if not 1 <= stride <= MAX_ROW_STRIDE:
             raise GraphError(
-                code="row-stride-range",
+                code="row-stride-too-long",
                 reason=f"{family}: rows of {name} are {stride:,} elements apart; "
                 f"the copy to L1 takes 1 to {MAX_ROW_STRIDE:,}",
                 hint="store the weight as `nk` or `nz`, or split the inner axis",
@@ -105,6 +105,7 @@ def check_product(family: str, product: CubeProduct, *, result_batch: int) -> No
             code="result-rows-overlap",
             reason=f"{family}: rows of {product.n:,} elements overlap in y: row stride "
             f"{product.y.row_stride:,}, batch stride {product.y.batch_stride:,}",
+            hint="a row stride must be at least the row length",
         )
     b_rows, b_columns = product.b_shape
     _check_inside(family, "x", product.a, (product.rows, product.k, result_batch))
@@ -116,7 +117,11 @@ def _check_shape(family: str, product: CubeProduct) -> None:
     sizes = {"rows": product.rows, "n": product.n, "k": product.k, "batch": product.batch}
     for name, size in sizes.items():
         if size < 1:
-            raise GraphError(code="empty-axis", reason=f"{family}: {name} is {size}")
+            raise GraphError(
+                code="empty-axis",
+                reason=f"{family}: {name} is {size}",
+                hint="every size must be at least 1",
+            )
     results = _RESULTS.get(product.dtype, ())
     if product.out_dtype not in results:
         raise GraphError(
@@ -151,4 +156,5 @@ def _check_inside(family: str, name: str, view: MatrixView, shape: tuple[int, in
             code="view-outside-tensor",
             reason=f"{family}: the view of {name} ends at element {extent:,}, "
             f"the tensor has {view.elements:,}",
+            hint="make the view smaller, or the tensor larger",
         )

@@ -102,12 +102,14 @@ def check_tile(family: str, product: CubeProduct, tile: CubeTile, target: Target
             code="tile-shape",
             reason=f"{family}: tile {tile.m} x {tile.n} with k steps {tile.l1_k} and {tile.l0_k}: "
             f"all four must be multiples of {FRACTAL_ROWS}, the second step not above the first",
+            hint="leave `tile` out to have one chosen",
         )
     if tile.x_stays and (product.batch > 1 or product.rows > tile.m):
         raise GraphError(
             code="tile-shape",
             reason=f"{family}: x cannot stay in L1: batch {product.batch}, "
             f"{product.rows:,} rows, tile of {tile.m} rows",
+            hint="leave `tile` out to have one chosen",
         )
     memory = tile_memory(product, tile, target)
     for name, used, limit in (
@@ -121,6 +123,7 @@ def check_tile(family: str, product: CubeProduct, tile: CubeTile, target: Target
                 code="tile-too-large",
                 reason=f"{family}: tile {tile.m} x {tile.n} with k steps {tile.l1_k} and "
                 f"{tile.l0_k} needs {used:,} bytes of {name}, {target.name} has {limit:,}",
+                hint="leave `tile` out to have one chosen",
             )
 
 

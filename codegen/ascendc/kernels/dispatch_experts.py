@@ -106,7 +106,11 @@ def plan_dispatch_experts(
     check_local_buffers("dispatch-experts", tiled.buffers, target)
     reason = _why_not(tiled, target)
     if reason is not None:
-        raise GraphError(code="too-many-pairs", reason=f"dispatch-experts: {reason}")
+        raise GraphError(
+            code="too-many-pairs",
+            reason=f"dispatch-experts: {reason}",
+            hint="compile with a smaller `prefill_chunk` or `max_batch`",
+        )
     return tiled
 
 

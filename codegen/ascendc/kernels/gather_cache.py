@@ -94,6 +94,7 @@ def plan_gather_cache(
             code="block-table-too-short",
             reason=f"{_FAMILY}: {max_blocks} blocks of {block_tokens} tokens hold "
             f"{max_blocks * block_tokens} tokens, the context may have {context.capacity}",
+            hint="give the table an entry for every block of the context",
         )
     step_rows = block_tokens
     while step_rows % 2 == 0 and step_rows * columns * dtype.bytes > _STEP_BYTES:

@@ -99,7 +99,9 @@ def plan_grouped_matmul(
     chosen = tile or choose_tile(_average_load(product), target, x_may_stay=False)
     if chosen.x_stays:
         raise GraphError(
-            code="tile-shape", reason=f"{_FAMILY}: x cannot stay in L1: every expert has its rows"
+            code="tile-shape",
+            reason=f"{_FAMILY}: x cannot stay in L1: every expert has its rows",
+            hint="leave `tile` out to have one chosen",
         )
     check_tile(_FAMILY, product, chosen, target)
     memory = tile_memory(product, chosen, target)

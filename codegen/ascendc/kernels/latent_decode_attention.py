@@ -205,6 +205,7 @@ def _check(shape: LatentDecodeShape) -> None:
             code="unaligned-block",
             reason=f"{_FAMILY}: a cache block of {shape.block_tokens} tokens is not a multiple "
             "of 16",
+            hint="use blocks of 128 tokens",
         )
     for name, stride in (
         ("q_latent", shape.q_latent.batch_stride),

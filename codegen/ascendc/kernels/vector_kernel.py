@@ -128,7 +128,11 @@ def check_positive(family: str, **sizes: int) -> None:
     """
     for name, size in sizes.items():
         if size < 1:
-            raise GraphError(code="empty-axis", reason=f"{family}: {name} is {size}")
+            raise GraphError(
+                code="empty-axis",
+                reason=f"{family}: {name} is {size}",
+                hint="every size must be at least 1",
+            )
 
 
 def check_view(family: str, view: RowView, columns: int) -> None:
@@ -142,6 +146,7 @@ def check_view(family: str, view: RowView, columns: int) -> None:
             code="invalid-view",
             reason=f"{family}: rows of {columns} elements at stride {view.stride}, "
             f"offset {view.offset} overlap or leave the tensor",
+            hint="a stride must be at least the row length, and the last row inside the tensor",
         )
 
 

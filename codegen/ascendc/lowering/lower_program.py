@@ -113,6 +113,7 @@ def pairs_per_row(program: Program) -> int:
             code="two-router-sizes",
             reason=f"routers choose {sorted(counts)} experts per token; the device is told one "
             "number of pairs",
+            hint="such models are not served; give all layers one number of experts per token",
         )
     return counts.pop() if counts else 0
 
