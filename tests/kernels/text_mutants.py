@@ -38,6 +38,21 @@ class Mutant:
         return f"{self.kind}, line {self.line}: {self.before} -> {self.after or '(dropped)'}"
 
 
+def identities(mutants: Sequence[Mutant]) -> dict[str, Mutant]:
+    """Return each mutant by a text that other lines of the kernel do not change.
+
+    It has the rule and the two lines; equal ones are counted: ``... (2)`` is the second.
+    """
+    found: dict[str, Mutant] = {}
+    for mutant in mutants:
+        text = f"{mutant.kind}: {mutant.before} -> {mutant.after or '(dropped)'}"
+        number = 1
+        while (name := text if number == 1 else f"{text} ({number})") in found:
+            number += 1
+        found[name] = mutant
+    return found
+
+
 _SYNC = re.compile(
     r"^(\w+(\.\w+)*\.(EnQue|FreeTensor)\(.*\)"
     r"|(SetFlag|WaitFlag|PipeBarrier|CrossCoreSetFlag|CrossCoreWaitFlag|Handoff)(<.*>)?\(.*\));$"
