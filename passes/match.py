@@ -28,7 +28,7 @@ from ascendfx.ir.ops import (
 from ascendfx.ir.size import named_size, names_in, substitute_size
 from ascendfx.passes.rule import OperandForm, Rule, Site, Spelling, as_tuple, parse_operand
 
-_COMMUTATIVE = (Add, Multiply, Maximum, Minimum, Equal, NotEqual, LogicalAnd, LogicalOr)
+COMMUTATIVE = (Add, Multiply, Maximum, Minimum, Equal, NotEqual, LogicalAnd, LogicalOr)
 _RESULTS: Mapping[type[Op], int] = {Sort: 2, Topk: 2, RouteTopk: 2, DispatchExperts: 3}
 _ROLES = {("power", 1): "the exponent", ("add", 1): "the addend", ("multiply", 1): "the factor"}
 
@@ -125,6 +125,20 @@ def match_at(pattern: Pattern, graph: Graph, root: Value) -> Site | Miss:
     return attempt.best
 
 
+def site_of(pattern: Pattern, graph: Graph, have: Mapping[Value, Value]) -> Site | Miss:
+    """Return the site where each value of the pattern is the given value of the graph.
+
+    For a matcher of its own, over classes of equal values: what a matched node reads is not
+    compared, as an equal value may stand for it.
+
+    Args:
+        pattern: A left side.
+        graph: Contains every value.
+        have: Every operand of the pattern and every result it uses, operands first.
+    """
+    return _Attempt(pattern, graph).given(have)
+
+
 @dataclass(frozen=True, slots=True)
 class _Found:
     nodes: Mapping[int, int]
@@ -167,7 +181,7 @@ class _Attempt:
             return
         actual = self._graph.nodes[have.node].operands
         orders = [node.operands]
-        if isinstance(node.op, _COMMUTATIVE):
+        if isinstance(node.op, COMMUTATIVE):
             orders.append(node.operands[::-1])
         for order in orders:
             more = tuple(
@@ -175,6 +189,21 @@ class _Attempt:
                 for i, (w, h) in enumerate(zip(order, actual, strict=True))
             )
             yield from self.solve((*more, *rest), after)
+
+    def given(self, have: Mapping[Value, Value]) -> Site | Miss:
+        """Check attributes, axes and conditions where the place of everything is known."""
+        found = _Found({}, {}, {}, ())
+        for wanted, value in have.items():
+            op = self._pattern.nodes[wanted.node].op
+            after = (
+                self._operand(op, value, found)
+                if isinstance(op, str)
+                else self._node(op, wanted, value, found, ("", 0))
+            )
+            if isinstance(after, str):
+                return Miss(len(found.nodes), after, value.node)
+            found = after
+        return self.finish(found)
 
     def with_siblings(self, found: _Found) -> Iterator[_Found]:
         """Yield every way to meet the results that are no operands of the first one.

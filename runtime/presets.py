@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from ascendfx.codegen.ascendc.modelled_op_cost import ModelledOpCost
 from ascendfx.codegen.ascendc.target import Target
+from ascendfx.codegen.ascendc.work import StepSizes
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.absorb_projections import AbsorbProjections
 from ascendfx.passes.apply_rules import ApplyRules
@@ -13,6 +15,8 @@ from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import RAISE
 from ascendfx.passes.rule import Rule
+from ascendfx.passes.rules import SEARCHED
+from ascendfx.passes.search.search_forms import SearchForms
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.simplify import Simplify
 
@@ -39,7 +43,13 @@ _CLEAN_UP: tuple[ProgramPass, ...] = (
     DropUnused(),
 )
 
-DECODE: tuple[ProgramPass, ...] = (AbsorbProjections(), *_CLEAN_UP)
+_BEFORE_CLEAN_UP: Mapping[str, tuple[ProgramPass, ...]] = {
+    "decode": (AbsorbProjections(),),
+    "prefill": (),
+}
+"""What the fixed order does, where the search decides by itself."""
+
+DECODE: tuple[ProgramPass, ...] = (*_BEFORE_CLEAN_UP["decode"], *_CLEAN_UP)
 """The step that adds one token to each of many requests: attention over the latent itself."""
 
 PREFILL: tuple[ProgramPass, ...] = _CLEAN_UP
@@ -95,5 +105,23 @@ def passes_for(
             reason=f"no strategy is called `{strategy}`",
             hint=f"known strategies: {', '.join(STRATEGIES)}",
         )
-    del target, limits  # the search reads them
-    return _ORDERED[plan]
+    if strategy == "ordered":
+        return _ORDERED[plan]
+    search = SearchForms(
+        rules=SEARCHED,
+        costs=ModelledOpCost(target, largest_step_of(plan, limits), limits.blocks),
+        ordered=_BEFORE_CLEAN_UP[plan],
+    )
+    return (search, *_CLEAN_UP)
+
+
+def largest_step_of(plan: str, limits: StepLimits) -> StepSizes:
+    """Return the step that a plan is made for.
+
+    Args:
+        plan: ``decode`` or ``prefill``.
+        limits: Sizes of the plan.
+    """
+    if plan == "prefill":
+        return StepSizes(limits.prefill_chunk, 1, limits.max_context)
+    return StepSizes(limits.max_batch, limits.max_batch, limits.max_context)

@@ -7,7 +7,7 @@ same two functions, `launch_cost` and `cost_of_plan`.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,8 +85,8 @@ class PlanCost:
         return sum(each.launches * each.each.flops for each in self.kernels)
 
 
-def launch_cost(work: Work, target: Target, step: StepSizes) -> LaunchCost:
-    """Return the modelled figures of one launch.
+def busy_seconds(work: Work, target: Target, step: StepSizes) -> Mapping[str, float]:
+    """Return how long each unit is busy with a launch, without its launch and start-up.
 
     Args:
         work: What it does.
@@ -94,38 +94,32 @@ def launch_cost(work: Work, target: Target, step: StepSizes) -> LaunchCost:
         step: How large the step is.
     """
     numbers, rates, clock = work.numbers(step), target.rates, target.clock_mhz * 1e6
-    on_cube = numbers.products > 0
     wide = numbers.format is DType.F32
     products = rates.cube_products_f32 if wide else rates.cube_products
+    on_cube = numbers.products > 0
     memory = rates.cube_memory_efficiency if on_cube else rates.vector_memory_efficiency
     cube = target.cube_cores * products * clock * rates.cube_efficiency
     vector = target.vector_cores * rates.vector_lanes * clock * rates.vector_efficiency
-    launch = rates.cube_launch_seconds if on_cube else rates.vector_launch_seconds
-    parts = {
+    return {
         "hbm": numbers.bytes / (target.hbm_bytes_per_second * memory),
         "l2": (numbers.bytes + numbers.rereads) / rates.cache_bytes_per_second,
         "cube": numbers.products / cube,
         "vector": numbers.lanes / vector,
     }
-    overhead = launch + rates.start_up_cycles / clock
+
+
+def launch_cost(work: Work, target: Target, step: StepSizes) -> LaunchCost:
+    """Return the modelled figures of one launch."""
+    numbers, rates = work.numbers(step), target.rates
+    parts = busy_seconds(work, target, step)
+    launch = rates.cube_launch_seconds if numbers.products else rates.vector_launch_seconds
+    overhead = launch + rates.start_up_cycles / (target.clock_mhz * 1e6)
     bound = max(parts, key=lambda name: parts[name])
     return LaunchCost(
         seconds=parts[bound] + overhead,
         bytes=numbers.bytes,
         flops=numbers.flops,
         bound="launch" if overhead > parts[bound] else bound,
-    )
-
-
-def total_cost(works: Sequence[Work], target: Target, step: StepSizes) -> LaunchCost:
-    """Return the sum of launches that follow each other; ``bound`` is that of the longest."""
-    each = [launch_cost(work, target, step) for work in works]
-    longest = max(each, key=lambda cost: cost.seconds, default=LaunchCost(0.0, 0.0, 0.0, "launch"))
-    return LaunchCost(
-        seconds=sum(cost.seconds for cost in each),
-        bytes=sum(cost.bytes for cost in each),
-        flops=sum(cost.flops for cost in each),
-        bound=longest.bound,
     )
 
 

@@ -1,0 +1,197 @@
+"""Add every form that the rules reach to one graph, without giving up the others."""
+
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.graph import Graph, Value
+from ascendfx.passes.match import concrete_holes, patterns_of, site_of
+from ascendfx.passes.rule import Rule, Site, as_tuple
+from ascendfx.passes.search.compile_pattern import Query, query_of
+from ascendfx.passes.search.equal_values import EqualValues, values_of
+from ascendfx.passes.search.match_engine import MatchEngine, columns_of
+
+
+@dataclass(frozen=True, slots=True)
+class SearchLimits:
+    """Where saturation stops.
+
+    Attributes:
+        iterations: Rounds of matching.
+        nodes: Nodes of all forms together.
+        repeats: How often a rule may be applied to what it had a part in: with one, two products
+            are merged, but not the merged one with a third.
+        seconds: Backstop. A search that it stops depends on the machine, and says so.
+    """
+
+    iterations: int = 24
+    nodes: int = 4000
+    repeats: int = 1
+    seconds: float = 60.0
+
+
+DEFAULT_LIMITS = SearchLimits()
+
+
+@dataclass(frozen=True, slots=True)
+class Saturation:
+    """All forms.
+
+    Attributes:
+        values: Nodes and classes.
+        outputs: Classes of the outputs of the graph.
+        applied: How often each rule made something new.
+        iterations: Rounds that were needed.
+        stopped: Why it ended before nothing new could be found; empty if it did not.
+    """
+
+    values: EqualValues
+    outputs: tuple[Value, ...]
+    applied: Mapping[str, int]
+    iterations: int
+    stopped: str
+
+
+def saturate(graph: Graph, rules: Sequence[Rule], limits: SearchLimits) -> Saturation:
+    """Apply rules until nothing new is found, or a limit is reached.
+
+    Raises:
+        GraphError: egglog is missing, or a rule equates values of different types.
+    """
+    return _Saturating(graph, rules, limits).run()
+
+
+class _Saturating:
+    def __init__(self, graph: Graph, rules: Sequence[Rule], limits: SearchLimits) -> None:
+        patterns = [pattern for rule in rules for pattern in patterns_of(rule)]
+        self._queries = [query_of(each, f"found{i}") for i, each in enumerate(patterns)]
+        self._engine = MatchEngine(self._queries)
+        self._values, moved = values_of(graph)
+        self._outputs = tuple(moved[value] for value in graph.outputs)
+        self._limits = limits
+        self._seen: set[tuple[object, ...]] = set()
+        self._applied: Counter[str] = Counter()
+
+    def run(self) -> Saturation:
+        start = time.monotonic()
+        stopped, iteration = "", 0
+        while self._send() and not stopped:
+            if iteration == self._limits.iterations:
+                stopped = f"{iteration} iterations"
+                break
+            iteration += 1
+            self._engine.run()
+            canonical, found = self._engine.read()
+            self._values.adopt(canonical)
+            stopped = self._apply_all(found, start)
+        if stopped:
+            self._settle()
+        outputs = tuple(map(self._values.find, self._outputs))
+        return Saturation(self._values, outputs, dict(self._applied), iteration, stopped)
+
+    def _settle(self) -> None:
+        """Restore congruence among what the last round added."""
+        self._send()
+        self._engine.run()
+        self._values.adopt(self._engine.read()[0])
+
+    def _send(self) -> bool:
+        """Tell the engine what is new; return whether anything is."""
+        values, nodes = self._values, self._values.nodes
+        added, united = values.new_nodes, values.new_unions
+        values.new_nodes, values.new_unions = [], []
+        self._engine.add((position, nodes[position]) for position in added)
+        self._engine.equate(united)
+        return bool(added or united)
+
+    def _apply_all(self, found: Sequence[Sequence[tuple[int, ...]]], start: float) -> str:
+        """Apply what was found; return the limit that was reached."""
+        snapshot = self._values.snapshot()
+        for query, rows in zip(self._queries, found, strict=True):
+            for row in rows:
+                classes = self._classes(query, row)
+                if self._is_known(query, row, classes):
+                    continue
+                if self._values.size >= self._limits.nodes:
+                    return f"{self._limits.nodes} nodes"
+                if time.monotonic() - start > self._limits.seconds:
+                    return f"{self._limits.seconds:g} seconds, so another run may differ"
+                self._apply(query, row, classes, snapshot)
+        return ""
+
+    def _classes(self, query: Query, row: tuple[int, ...]) -> Mapping[Value, Value]:
+        return {key: self._values.find(value) for key, value in columns_of(query, row).items()}
+
+    def _is_known(self, query: Query, row: tuple[int, ...], classes: Mapping[Value, Value]) -> bool:
+        """Return whether a row says nothing new; several results are taken in one order only."""
+        ops = row[len(query.classes) :]
+        key = (query.relation, tuple(classes.values()), ops)
+        outputs = frozenset(classes[value] for value in query.pattern.outputs)
+        if key in self._seen:
+            return True
+        self._seen.add(key)
+        if len(query.pattern.outputs) == 1:
+            return False
+        unordered = (query.relation, outputs, tuple(sorted(classes.values())), tuple(sorted(ops)))
+        known = unordered in self._seen
+        self._seen.add(unordered)
+        return known or len(outputs) < len(query.pattern.outputs)
+
+    def _apply(
+        self,
+        query: Query,
+        row: tuple[int, ...],
+        classes: Mapping[Value, Value],
+        snapshot: Graph,
+    ) -> None:
+        site = self._site(query, row, classes, snapshot)
+        if site is None:
+            return
+        rule, values = query.pattern.rule, self._values
+        ancestry = values.ancestry_of(site.interior)
+        repeats = ancestry.get(rule.name, 0)
+        if repeats >= self._limits.repeats:
+            return
+        size = values.size
+        values.set_ancestry({**ancestry, rule.name: repeats + 1})
+        operands = [site.bound[name] for name in rule.operands]
+        try:
+            with values.at(snapshot.nodes[site.outputs[0].node].location):
+                results = as_tuple(rule.rhs(values, concrete_holes(**site.holes), *operands))
+        except GraphError:
+            return  # the right side does not exist for these sizes
+        news = [
+            values.equate(output, result, rule.name)
+            for output, result in zip(site.outputs, results, strict=True)
+        ]
+        if any(news) or values.size > size:
+            self._applied[rule.name] += 1
+
+    def _site(
+        self,
+        query: Query,
+        row: tuple[int, ...],
+        classes: Mapping[Value, Value],
+        snapshot: Graph,
+    ) -> Site | None:
+        """Return the site of a row, or None where attributes or conditions do not fit."""
+        pattern = query.pattern
+        numbers = dict(zip(query.ops, row[len(query.classes) :], strict=True))
+        places: dict[int, int] = {}
+        for position, number in numbers.items():
+            operands = tuple(classes[value] for value in pattern.nodes[position].operands)
+            op = self._engine.op_of(number)
+            place = self._values.place_of(op, operands)
+            if place is None:
+                place = self._values.place_of(op, operands[::-1])
+            if place is None or place >= len(snapshot.nodes):
+                return None
+            places[position] = place
+        have = {
+            value: Value(places[value.node], value.result) if value.node in places else each
+            for value, each in classes.items()
+        }
+        site = site_of(pattern, snapshot, have)
+        return site if isinstance(site, Site) else None

@@ -1,0 +1,122 @@
+"""Rewrite every distinct layer into the cheapest form that the rules reach."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ascendfx.ir.graph import Graph
+from ascendfx.ir.ops import Call
+from ascendfx.ir.program import Program
+from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.rule import Rule
+from ascendfx.passes.search.candidates import candidates_of
+from ascendfx.passes.search.extract import build_form, extract
+from ascendfx.passes.search.op_cost import Cost, OpCost, Refusal
+from ascendfx.passes.search.saturate import DEFAULT_LIMITS, SearchLimits, saturate
+from ascendfx.passes.simplify import Simplify
+
+
+@dataclass(frozen=True, slots=True)
+class SearchForms(ProgramPass):
+    """Equality saturation per distinct layer, and the form that costs least on the target.
+
+    The costs of operations guide the choice; what is told, and what decides between the searched
+    form, the form of the fixed order and the given one, is the cost of the whole layer as it is
+    lowered. So the result is never worse than either, by the model.
+
+    Attributes:
+        rules: Equalities.
+        costs: The cost model, for one kind of step.
+        ordered: The fixed order to compare with.
+        limits: Where saturation stops.
+        rounds: How often the search starts again from the form it found.
+    """
+
+    name: ClassVar[str] = "search-forms"
+    fidelity: ClassVar[Fidelity] = Fidelity.REAL
+
+    rules: tuple[Rule, ...]
+    costs: OpCost
+    ordered: tuple[ProgramPass, ...] = ()
+    limits: SearchLimits = DEFAULT_LIMITS
+    rounds: int = 2
+
+    def run(self, program: Program) -> PassResult:
+        """Search every graph that calls no other: the layers.
+
+        Raises:
+            GraphError: egglog is missing, or a rule is wrong.
+        """
+        ordered = program
+        for each in self.ordered:
+            ordered = each.run(ordered).program
+        graphs: list[Graph] = []
+        statistics: dict[str, int] = {}
+        remarks: list[str] = []
+        for graph in program.graphs:
+            if any(isinstance(node.op, Call) for node in graph.nodes):
+                graphs.append(graph)
+                continue
+            result = self._search(graph, ordered.by_name[graph.name])
+            graphs.append(result.graph)
+            statistics.update(result.statistics)
+            remarks += result.remarks
+        if all(new is old for new, old in zip(graphs, program.graphs, strict=True)):
+            return PassResult(program, statistics, tuple(remarks))
+        return PassResult(
+            Program(tuple(graphs), program.recipes).pruned(), statistics, tuple(remarks)
+        )
+
+    def _search(self, given: Graph, ordered: Graph) -> "_Searched":
+        remarks: list[str] = []
+        statistics: dict[str, int] = {}
+        found = given
+        for _ in range(self.rounds):
+            better = self._round(found, remarks, statistics)
+            if better is None or better == found:
+                break
+            found = better
+        forms = {"search": found, "ordered": Simplify().run_graph(ordered).graph, "given": given}
+        costs = {name: self.costs.of_graph(form) for name, form in forms.items()}
+        known = {name: cost for name, cost in costs.items() if isinstance(cost, Cost)}
+        for name, cost in costs.items():
+            if isinstance(cost, Refusal):
+                remarks.append(f"@{given.name}: the {name} form has no kernel: {cost.reason}")
+        for name, cost in known.items():
+            statistics.update(_figures(f"{given.name}, {name}", cost))
+        if not known:
+            return _Searched(given, statistics, tuple(dict.fromkeys(remarks)))
+        best = min(known, key=lambda name: known[name].femtoseconds)
+        if best != "search":
+            remarks.append(f"@{given.name}: the {best} form is chosen, search found no better one")
+        statistics.update(_figures(f"{given.name}, chosen", known[best]))
+        return _Searched(forms[best], statistics, tuple(dict.fromkeys(remarks)))
+
+    def _round(self, graph: Graph, remarks: list[str], statistics: dict[str, int]) -> Graph | None:
+        saturation = saturate(graph, self.rules, self.limits)
+        if saturation.stopped:
+            remarks.append(f"@{graph.name}: search stopped early at {saturation.stopped}")
+        candidates = candidates_of(saturation, self.costs)
+        given = {each: made[0] for each, made in candidates.makers.items()}
+        form = extract(candidates, (given,))
+        key = f"{graph.name}: nodes of all forms"
+        statistics[key] = max(statistics.get(key, 0), saturation.values.size)
+        if form is None:
+            remarks += [f"@{graph.name}: {reason}" for reason in candidates.refused]
+            return None
+        return Simplify().run_graph(build_form(candidates, form, graph)).graph
+
+
+@dataclass(frozen=True, slots=True)
+class _Searched:
+    graph: Graph
+    statistics: Mapping[str, int]
+    remarks: tuple[str, ...]
+
+
+def _figures(name: str, cost: Cost) -> dict[str, int]:
+    return {
+        f"{name}: nanoseconds": round(cost.seconds * 1e9),
+        f"{name}: bytes": round(cost.bytes),
+        f"{name}: flops": round(cost.flops),
+    }
