@@ -50,9 +50,12 @@ def constructors_of(pattern: Pattern) -> Mapping[str, int]:
 
 
 def declarations(query: Query) -> Iterator[str]:
-    """Yield the relation and one rule per order of the operands of commutative operations."""
+    """Yield the relation, and rules: one per order of the operands of commutative operations."""
     columns = " ".join(["i64"] * (len(query.classes) + len(query.ops)))
     yield f"(relation {query.relation} ({columns}))"
+    row = " ".join(f"c{i}" for i in range(len(query.classes) + len(query.ops)))
+    fact = f"({query.relation} {row})"
+    yield f"(rule ({fact}) ((delete {fact})) :ruleset forget)"
     pattern = query.pattern
     orders = [
         (False, True) if isinstance(pattern.nodes[i].op, COMMUTATIVE) else (False,)

@@ -26,6 +26,7 @@ _PRELUDE = """
 (function num (V) i64 :merge (min old new))
 (function node (i64) V :no-merge)
 (ruleset match)
+(ruleset forget)
 """
 
 
@@ -84,7 +85,7 @@ class MatchEngine:
         self._execute(["(run match 1)"])
 
     def read(self) -> tuple[dict[Value, Value], list[list[tuple[int, ...]]]]:
-        """Return which value stands for each value, and the rows of each query in order."""
+        """Return which value stands for each value, and the new rows of each query in order."""
         frozen = self._egraph.freeze()
         integer = self._egraph.value_to_i64
         smallest = {row.inputs[0]: integer(row.output) for row in frozen.functions["num"].rows}
@@ -99,6 +100,7 @@ class MatchEngine:
             )
             for query in self._queries
         ]
+        self._execute(["(run forget 1)"])
         return canonical, found
 
     def op_of(self, number: int) -> Op:
