@@ -1,7 +1,7 @@
 """Every wrong version of a mixed attention kernel is a fault or a wrong value in the emulator.
 
-`HARMLESS` lists changed lines that are no errors, with the reason. The complete list of mutants
-runs nightly; a sample over the whole text runs always.
+The folder ``excused_mutants/attention`` lists changes that are no errors, each with its reason.
+The complete list of mutants runs nightly; a sample over the whole text runs always.
 """
 
 from collections import Counter
@@ -28,39 +28,11 @@ from ascendfx.ir.tensor_type import DType
 from ascendfx.runtime.emulator import BuiltKernel, build_kernels
 from tests.kernels.attention_case import run_decode, run_prefill
 from tests.kernels.attention_shapes import decode_shape, prefill_shape
-from tests.kernels.text_mutants import Mutant, survivors, text_mutants
+from tests.kernels.excused_mutants import excused, files_of, wrong_excuses
+from tests.kernels.text_mutants import Mutant, identities, text_mutants
 
 TARGET = find_target("ascend910b3")
 SAMPLE = 16
-
-_SMALLER = "a smaller tile is as right, only slower"
-_DIRECTION = "flags in opposite directions count separately, and any free id will do"
-_PERMUTED = "both flags are raised, or taken back, in any order"
-
-HARMLESS = {
-    "KEY_TILE = 128; -> constexpr uint32_t KEY_TILE = 64;": _SMALLER,
-    "KEY_TILE = 64; -> constexpr uint32_t KEY_TILE = 32;": _SMALLER,
-    "K_STEP = 128; -> constexpr uint32_t K_STEP = 64;": _SMALLER,
-    "N_STEP = 128; -> constexpr uint32_t N_STEP = 64;": _SMALLER,
-    "K_STEP = 64; -> constexpr uint32_t K_STEP = 32;": _SMALLER,
-    "N_STEP = 64; -> constexpr uint32_t N_STEP = 32;": _SMALLER,
-    "L0C_HALF = 65536; -> constexpr uint32_t L0C_HALF = 32768;": "half of L0C is enough here",
-    "SCORES_READY = 0; -> constexpr uint16_t SCORES_READY = 1;": _DIRECTION,
-    "WEIGHTS_READY = 1; -> constexpr uint16_t WEIGHTS_READY = 2;": _DIRECTION,
-    "PRODUCTS_READY = 2; -> constexpr uint16_t PRODUCTS_READY = 3;": _DIRECTION,
-    "PRODUCTS_READY = 2; -> constexpr uint16_t PRODUCTS_READY = 1;": _DIRECTION,
-    "real * K0], gm[0], copy);": "the rows that fill up a slab may hold any numbers",
-    "store.deqScalar = (0) + 1;": "there is no quantization",
-    "-> SetFlag<HardEvent::M_MTE1>((half) ^ 1);": _PERMUTED,
-    "-> SetFlag<HardEvent::FIX_M>((half) ^ 1);": _PERMUTED,
-    "-> SetFlag<HardEvent::MTE1_MTE2>((slot) ^ 1);": _PERMUTED,
-    "-> WaitFlag<HardEvent::M_MTE1>((half) ^ 1);": _PERMUTED,
-    "-> WaitFlag<HardEvent::FIX_M>((half) ^ 1);": _PERMUTED,
-    "-> WaitFlag<HardEvent::MTE1_MTE2>((slot) ^ 1);": _PERMUTED,
-    "-> for (uint32_t rows = 1; rows + 1 < KEY_TILE; rows *= 2) {": "the same powers of two",
-    "-> Max(fold, ": "softmax may subtract any number near the maximum; peaked scores do notice",
-}
-"""Reason why a mutant whose description contains the key does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +75,17 @@ CASES = {
 }
 
 
-def unexplained(case: Case, mutants: tuple[Mutant, ...]) -> list[str]:
-    alive = survivors(case.kernel, mutants, case.run, TARGET)
-    return [str(mutant) for mutant in alive if not any(key in str(mutant) for key in HARMLESS)]
+def _wrong_excuses(name: str, mutants: tuple[Mutant, ...] | None = None) -> str:
+    case = CASES[name]
+    wrong = wrong_excuses(f"attention/{name}", case.kernel, case.run, TARGET, mutants=mutants)
+    return "\n".join(wrong)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_excuse_is_of_a_mutant_of_the_kernel(name: str) -> None:
+    known = set(identities(text_mutants(CASES[name].kernel.source)))
+    assert set(excused(f"attention/{name}")) <= known
+    assert files_of("attention") == set(CASES)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -118,10 +98,10 @@ def test_there_are_mutants_of_every_kind(name: str) -> None:
 @pytest.mark.parametrize("name", ["decode-bf16", "prefill-f32"])
 def test_a_sample_of_the_mutants_is_noticed(name: str) -> None:
     mutants = text_mutants(CASES[name].kernel.source)
-    assert not unexplained(CASES[name], mutants[:: len(mutants) // SAMPLE])
+    assert not _wrong_excuses(name, mutants[:: len(mutants) // SAMPLE])
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", CASES)
 def test_every_mutant_is_noticed(name: str) -> None:
-    assert not unexplained(CASES[name], text_mutants(CASES[name].kernel.source))
+    assert not _wrong_excuses(name)
