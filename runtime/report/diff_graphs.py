@@ -8,6 +8,7 @@ to the search for similarities).
 """
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -16,8 +17,12 @@ from ascendfx.runtime.report.read_program_text import Body, TextGraph, Value
 
 _LARGE = 1_000_000
 """Pairs of lines beyond which a gap is compared with `difflib`, which needs less memory."""
-_EQUAL, _ALIKE = 3, 1
-"""Worth of a pair with equal bodies, and of one that differs in attributes or types only."""
+_SAME_PAST, _EQUAL, _ALIKE = 4, 3, 1
+"""Worth of a pair that computes the same from the same, of one with equal bodies, and of one that
+differs in attributes or types only."""
+
+Line = tuple[int, Body]
+"""Number of what a line computes, its whole past included, and what it says itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,40 +60,46 @@ def _follow(values: Sequence[Value], moved: dict[int, int]) -> list[Value | None
 
 def _pairs(before: TextGraph, after: TextGraph) -> Iterator[tuple[int, int]]:
     """Yield pairs of corresponding lines, increasing in both."""
+    known: dict[tuple[Body, tuple[Value, ...]], int] = {}
+    old, new = _lines(before, known), _lines(after, known)
     i = j = 0
-    for a, b in [*_anchors(before, after), (len(before.nodes), len(after.nodes))]:
-        old = [node.body for node in before.nodes[i:a]]
-        new = [node.body for node in after.nodes[j:b]]
-        yield from ((i + x, j + y) for x, y in _align(old, new))
-        if a < len(before.nodes) and b < len(after.nodes):
+    for a, b in [*_anchors(old, new), (len(old), len(new))]:
+        yield from ((i + x, j + y) for x, y in _align(old[i:a], new[j:b]))
+        if a < len(old) and b < len(new):
             yield a, b
         i, j = a + 1, b + 1
 
 
-def _anchors(before: TextGraph, after: TextGraph) -> list[tuple[int, int]]:
-    """Return the longest increasing chain of lines that compute the same from the same."""
-    known: dict[tuple[Body, tuple[Value, ...]], int] = {}
-    old, new = _pasts(before, known), _pasts(after, known)
+def _anchors(old: Sequence[Line], new: Sequence[Line]) -> list[tuple[int, int]]:
+    """Return the longest increasing chain of lines that compute the same from the same.
+
+    What stands there more often on one side is left to `_align`: which one of them is the same?
+    """
+    counts = Counter(past for past, _ in old), Counter(past for past, _ in new)
     place = {key: j for j, key in enumerate(_numbered(new))}
-    found = [(i, place[key]) for i, key in enumerate(_numbered(old)) if key in place]
+    found = [
+        (i, place[key])
+        for i, key in enumerate(_numbered(old))
+        if counts[0][key[0]] == counts[1][key[0]]
+    ]
     return _longest_increasing(found)
 
 
-def _pasts(graph: TextGraph, known: dict[tuple[Body, tuple[Value, ...]], int]) -> list[int]:
-    """Return a number per node; equal numbers compute the same."""
-    numbers: list[int] = []
+def _lines(graph: TextGraph, known: dict[tuple[Body, tuple[Value, ...]], int]) -> list[Line]:
+    """Return the lines of a graph; ``known`` numbers what they compute."""
+    lines: list[Line] = []
     for node in graph.nodes:
-        key = (node.body, tuple((numbers[n], result) for n, result in node.operands))
-        numbers.append(known.setdefault(key, len(known)))
-    return numbers
+        key = (node.body, tuple((lines[n][0], result) for n, result in node.operands))
+        lines.append((known.setdefault(key, len(known)), node.body))
+    return lines
 
 
-def _numbered(keys: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Yield each key with how often it came before."""
-    counts: dict[int, int] = {}
-    for key in keys:
-        counts[key] = counts.get(key, 0) + 1
-        yield key, counts[key]
+def _numbered(lines: Sequence[Line]) -> Iterator[tuple[int, int]]:
+    """Yield what each line computes with how often that came before."""
+    counts: Counter[int] = Counter()
+    for past, _ in lines:
+        yield past, counts[past]
+        counts[past] += 1
 
 
 def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -109,10 +120,11 @@ def _longest_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int
     return chain[::-1]
 
 
-def _align(old: Sequence[Body], new: Sequence[Body]) -> Iterator[tuple[int, int]]:
+def _align(old: Sequence[Line], new: Sequence[Line]) -> Iterator[tuple[int, int]]:
     """Yield the pairs of the best alignment of two runs of lines."""
     if len(old) * len(new) > _LARGE:
-        for block in SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks():
+        bodies = [body for _, body in old], [body for _, body in new]
+        for block in SequenceMatcher(None, *bodies, autojunk=False).get_matching_blocks():
             yield from ((block.a + k, block.b + k) for k in range(block.size))
         return
     worth = [[_worth(a, b) for b in new] for a in old]
@@ -132,7 +144,10 @@ def _align(old: Sequence[Body], new: Sequence[Body]) -> Iterator[tuple[int, int]
             j += 1
 
 
-def _worth(a: Body, b: Body) -> int:
+def _worth(old: Line, new: Line) -> int:
+    (past, a), (other_past, b) = old, new
+    if past == other_past:
+        return _SAME_PAST
     if a == b:
         return _EQUAL
     if a.op == b.op and a.name == b.name and (a.types == b.types or a.attributes == b.attributes):

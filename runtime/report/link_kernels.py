@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ascendfx.codegen.ascendc.kernel import Direction
-from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
+from ascendfx.codegen.ascendc.launch_plan import Launch, LaunchPlan
 from ascendfx.runtime.report.read_program_text import TextGraph
 
 _RESULT = re.compile(r"(?:(?P<module>.+)\.)?\w+\.(?P<node>\d+)(?:\.\d+)?")
@@ -28,19 +28,49 @@ def kernels_of_nodes(
         callee = _CALLEE.search(node.body.attributes) if node.body.op == "call" else None
         if callee and position in modules:
             owners[modules[position]] = callee["name"]
-    sizes = {graph.name: len(graph.nodes) for graph in graphs}
+    by_name = {graph.name: graph for graph in graphs}
     found: dict[str, dict[int, list[int]]] = {}
     for number, launch in enumerate(plan.launches):
-        kernel = plan.kernel_by_name[launch.kernel]
-        for formal, actual in zip(kernel.arguments, launch.arguments, strict=False):
-            name = _RESULT.fullmatch(actual.buffer)
-            owner = owners.get(name["module"] or "") if name else None
-            if formal.direction is not Direction.OUT or not name or owner is None:
+        written, read = _touched(plan, launch, owners)
+        label = launch.label.rpartition(": ")[2].split(" + ")
+        for owner, node in written or _readers(by_name, read, label):
+            if node >= len(by_name[owner].nodes):
                 continue
-            if (node := int(name["node"])) < sizes[owner]:
-                launches = found.setdefault(owner, {}).setdefault(node, [])
-                if number not in launches:
-                    launches.append(number)
+            launches = found.setdefault(owner, {}).setdefault(node, [])
+            if number not in launches:
+                launches.append(number)
     return {
         graph: {node: tuple(each) for node, each in nodes.items()} for graph, nodes in found.items()
     }
+
+
+def _touched(
+    plan: LaunchPlan, launch: Launch, owners: Mapping[str, str]
+) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    """Return the graphs and nodes whose results a launch writes, and those it reads."""
+    written: list[tuple[str, int]] = []
+    read: list[tuple[str, int]] = []
+    for formal, actual in zip(
+        plan.kernel_by_name[launch.kernel].arguments, launch.arguments, strict=False
+    ):
+        name = _RESULT.fullmatch(actual.buffer)
+        owner = owners.get(name["module"] or "") if name else None
+        if name and owner is not None:
+            into = written if formal.direction is Direction.OUT else read
+            into.append((owner, int(name["node"])))
+    return written, read
+
+
+def _readers(
+    graphs: Mapping[str, TextGraph], read: Sequence[tuple[str, int]], ops: Sequence[str]
+) -> list[tuple[str, int]]:
+    """Return the nodes of the operations ``ops`` that read one of the results.
+
+    For launches that write no result of a node: a cache is written in place.
+    """
+    return [
+        (owner, position)
+        for owner, source in read
+        for position, node in enumerate(graphs[owner].nodes)
+        if node.body.op in ops and any(value == source for value, _ in node.operands)
+    ]

@@ -1,5 +1,6 @@
 """A dump directory as values, checked while it is read."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,8 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.dumps.json_file import read_json_file
 from ascendfx.runtime.dumps.write_dump import FORMAT, HEADER, INDEX, TIMING
 from ascendfx.runtime.report.read_program_text import TextGraph, read_program_text
+
+_PLAIN_NAME = re.compile(r"[\w-][\w.-]*")
 
 Record = Mapping[str, Any]
 """A JSON object of the dump; its values are shown, not computed with."""
@@ -90,8 +93,8 @@ def read_dump(directory: Path) -> Dump:
             hint="compile the model again",
         )
     names = facts.get("stages")
-    if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
-        raise damaged_dump(directory / HEADER, "`stages` is no list of names")
+    if not isinstance(names, list) or not all(map(_is_plain_name, names)):
+        raise damaged_dump(directory / HEADER, "`stages` is no list of names of folders")
     timing = directory / TIMING
     return Dump(
         facts=facts,
@@ -131,6 +134,11 @@ def _stage(folder: Path) -> Stage:
     )
 
 
+def _is_plain_name(name: object) -> bool:
+    """Return whether a name means a file beside the one that holds it."""
+    return isinstance(name, str) and bool(_PLAIN_NAME.fullmatch(name))
+
+
 def _check_record(file: Path, record: object) -> None:
     if not isinstance(record, dict):
         raise damaged_dump(file, "an entry is no object")
@@ -138,7 +146,9 @@ def _check_record(file: Path, record: object) -> None:
     for key, kind in kinds.items():
         if not isinstance(record.get(key), kind):
             raise damaged_dump(file, f"an entry has no `{key}`, or one of another type")
-    if "/" in record["file"] or "\\" in record["file"]:
+    if not isinstance(record.get("error"), dict | None):
+        raise damaged_dump(file, "the `error` of an entry is no object")
+    if not _is_plain_name(record["file"]):
         raise damaged_dump(file, f"`{record['file']}` is no name of a file beside it")
 
 

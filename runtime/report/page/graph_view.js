@@ -151,11 +151,15 @@ function graphView(page) {
     const arrows = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
     if (event.key in arrows && event.shiftKey) view.pan(arrows[event.key][0] * -60, arrows[event.key][1] * -60);
     else if (event.key in arrows && element) {
-      const next = nearest(state.drawn.boxes, boxOf(element.dataset.id), arrows[event.key]);
+      const next = nearest(state.drawn, boxOf(element.dataset.id), arrows[event.key]);
       if (next) pick(content.querySelector(`.box[data-id="${CSS.escape(String(next.item.id))}"]`));
     } else if ((event.key === "Enter" || event.key === " ") && element) {
       if (element.hasAttribute("aria-expanded")) toggle(element);
       else pick(element);
+    } else if (event.key === "Backspace" && element) {
+      const inside = groupsOf(state.tree).filter((group) => state.open.has(group.id) && String(group.id) !== element.dataset.id && holds(group, boxOf(element.dataset.id).item));
+      const title = inside.length && content.querySelector(`.box[data-id="${CSS.escape(inside[inside.length - 1].id)}"]`);
+      if (title) pick(title);
     } else if (event.key === "+" || event.key === "=") view.zoom(1.25);
     else if (event.key === "-") view.zoom(0.8);
     else if (event.key === "0") view.fit(true);
@@ -206,8 +210,23 @@ function path(points) {
   return text;
 }
 
-/** The box nearest to `from` in a direction; one far to the side counts double. */
-function nearest(boxes, from, [dx, dy]) {
+/** Whether a group holds a leaf or another group. */
+function holds(group, item) {
+  return item.groups ? groupsOf(group).includes(item) : leavesOf(group).some((leaf) => leaf.id === item.id);
+}
+
+/**
+ * The box to go to from `from`: up and down along the edges if there are any, else the nearest in
+ * that direction, one far to the side counting double.
+ */
+function nearest(drawn, from, [dx, dy]) {
+  const id = from.item.id;
+  const joined = new Set(dy > 0 ? drawn.edges.filter((edge) => edge.from === id).flatMap((edge) => edge.targets) : dy < 0 ? drawn.edges.filter((edge) => edge.targets.includes(id)).map((edge) => edge.from) : []);
+  const linked = drawn.boxes.filter((box) => joined.has(box.item.id));
+  return nearestOf(linked, from, [dx, dy], 0.5) ?? nearestOf(drawn.boxes, from, [dx, dy], 2);
+}
+
+function nearestOf(boxes, from, [dx, dy], sideways) {
   const middle = (box) => [box.x + box.width / 2, box.y + (box.open ? TITLE : box.height) / 2];
   const [fx, fy] = middle(from);
   let best = null;
@@ -217,7 +236,7 @@ function nearest(boxes, from, [dx, dy]) {
     const along = (x - fx) * dx + (y - fy) * dy;
     const aside = Math.abs((x - fx) * dy) + Math.abs((y - fy) * dx);
     if (box === from || along < 4) continue;
-    const far = along + 2 * aside;
+    const far = along + sideways * aside;
     if (far < least) [best, least] = [box, far];
   }
   return best;
