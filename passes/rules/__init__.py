@@ -7,16 +7,26 @@ from ascendfx.passes.rules import (
     absorb_key_projection,
     absorb_value_projection,
     associate_products,
+    associate_sums,
     attention,
     attention_parts,
+    cancel_signs,
+    cast_past_movement,
+    cast_past_order,
+    choose_between_equals,
+    commute_cache_read,
+    commute_gather,
     compose_head_linears,
     compose_linears,
     delay_norm_past_linear,
     delay_softmax_division,
     dispatch_experts,
+    divide_by_root,
     fold_gain_into_weight,
+    gather_of_gather,
     hoist_row_scale,
     hoist_scale,
+    mean_of_sum,
     merge_parallel_linears,
     merge_scales,
     norm_of_scaled,
@@ -24,19 +34,25 @@ from ascendfx.passes.rules import (
     reshape_head_projection,
     rms_norm,
     rotary,
+    rotary_layout_into_weight,
+    rotary_layout_of_attention,
     rotary_pairs,
     route_topk,
     scale_into_attention,
     sink_scale_into_weight,
     slice_head_projection,
+    slice_of_slice,
     softmax_of_exponentials,
     softmax_of_shifted,
+    spelled_out_activations,
     split_projection_into_heads,
     sum_of_linears,
     swiglu,
     transpose_into_weight,
     transpose_of_product,
     weighted_sum_as_matmul,
+    weights_into_combine,
+    widen_before_arithmetic,
 )
 
 RAISING: tuple[Rule, ...] = (
@@ -105,6 +121,7 @@ SCALING: tuple[Rule, ...] = (
     merge_scales.RULE,
     norm_of_scaled.RULE,
     relu_of_scaled.BY_CONSTANT,
+    relu_of_scaled.BY_NONNEGATIVE,
     scale_into_attention.ATTENTION,
     scale_into_attention.RAGGED,
     scale_into_attention.RAGGED_OF_TWO_PARTS,
@@ -127,11 +144,62 @@ DELAYING: tuple[Rule, ...] = (
 )
 """Normalise results instead of operands, and let the matrix unit do sums."""
 
-RESPELLING: tuple[Rule, ...] = (softmax_of_exponentials.RULE,)
+COMMUTING: tuple[Rule, ...] = (
+    *commute_gather.RULES,
+    *commute_cache_read.RULES,
+    gather_of_gather.DISPATCH_AND_BACK,
+    gather_of_gather.RULE,
+    weights_into_combine.BEFORE_PROJECTION,
+    weights_into_combine.ONE_SCALE,
+    weights_into_combine.ROW_SCALE,
+)
+"""Treat rows before or after they are chosen, stored, read or added up."""
+
+LAYOUTS: tuple[Rule, ...] = (
+    *rotary_layout_into_weight.RULES,
+    rotary_layout_of_attention.ONE_PART,
+    rotary_layout_of_attention.TWO_PARTS,
+)
+"""Order the rows of weights so that nothing is interleaved in a step."""
+
+CASTING: tuple[Rule, ...] = (
+    *cast_past_movement.RULES,
+    *cast_past_order.RULES,
+    *widen_before_arithmetic.RULES,
+)
+"""Convert where the fewest bytes move, as far as rounding allows."""
+
+ALGEBRA: tuple[Rule, ...] = (
+    associate_sums.ASSOCIATE,
+    associate_sums.FACTOR_OUT,
+    cancel_signs.ADDED,
+    cancel_signs.SUBTRACTED,
+    cancel_signs.TWICE,
+    *choose_between_equals.IDEMPOTENT,
+    choose_between_equals.RELU_TWICE,
+    choose_between_equals.SELECT,
+    divide_by_root.DIVIDE,
+    divide_by_root.POWER_OF_TWO,
+    divide_by_root.RECIPROCAL,
+    slice_of_slice.CONCAT,
+    slice_of_slice.SLICE,
+)
+"""What `simplify` leaves: signs, choices, quotients and parts that cancel or combine."""
+
+RESPELLING: tuple[Rule, ...] = (
+    mean_of_sum.RULE,
+    softmax_of_exponentials.RULE,
+    spelled_out_activations.RELU,
+    spelled_out_activations.SIGMOID,
+    spelled_out_activations.SILU,
+    spelled_out_activations.SQUARE,
+)
 """Recognise primitive operations that a model spells out."""
 
 SEARCHED: tuple[Rule, ...] = ABSORBING + PRODUCTS + MERGING + SCALING + FOLDING + DELAYING
 """Equalities for the search, most of them in both directions; no fixed order applies these."""
 
-RULES: tuple[Rule, ...] = RAISING + SPLITTING + RESPELLING + SEARCHED
+RULES: tuple[Rule, ...] = (
+    RAISING + SPLITTING + RESPELLING + ALGEBRA + CASTING + LAYOUTS + COMMUTING + SEARCHED
+)
 """Every rule; tests/passes/test_rules.py proves each one."""

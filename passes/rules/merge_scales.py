@@ -31,7 +31,7 @@ RULE = Rule(
     name="merge-scales",
     identity="(x · s) · t  =  x · (s · t)",
     source="associativity of the product",
-    operands={"x": "format: *"},
+    operands={"x": "format: * k"},
     spellings=(Spelling(_lhs),),
     rhs=_rhs,
     fidelity=Fidelity.REAL,

@@ -1,0 +1,91 @@
+"""Multiply by a reciprocal instead of dividing."""
+
+import math
+from typing import Any
+
+from ascendfx.ir.graph import GraphBuilder, Value
+from ascendfx.ir.ops import Constant, Divide, Multiply, Reciprocal, Rsqrt, Sqrt
+from ascendfx.ir.tensor_type import DType
+from ascendfx.passes.graph_pass import Fidelity
+from ascendfx.passes.normal_numbers import is_normal_f32
+from ascendfx.passes.rule import Precondition, Rule, SideBuilder, Site, Spelling
+
+
+def _reciprocal_lhs(b: SideBuilder, h: Any, x: Value) -> Value:
+    return b.add(Reciprocal(), b.add(Sqrt(), x))
+
+
+def _one_over_lhs(b: SideBuilder, h: Any, x: Value) -> Value:
+    return b.add(Divide(), b.add(Constant(1.0, h.format)), b.add(Sqrt(), x))
+
+
+def _rsqrt(b: GraphBuilder, h: Any, x: Value) -> Value:
+    return b.add(Rsqrt(), x)
+
+
+RECIPROCAL = Rule(
+    name="reciprocal-of-sqrt",
+    identity="1 / √x  =  x^-½",
+    source="definition",
+    operands={"x": "format: * k"},
+    spellings=(Spelling(_reciprocal_lhs), Spelling(_one_over_lhs)),
+    rhs=_rsqrt,
+    fidelity=Fidelity.REAL,
+    holes=lambda _: {"format": DType.F32},
+)
+
+
+def _quotient(b: SideBuilder, h: Any, x: Value, y: Value) -> Value:
+    return b.add(Divide(), x, b.add(Sqrt(), y))
+
+
+def _product(b: GraphBuilder, h: Any, x: Value, y: Value) -> Value:
+    return b.add(Multiply(), x, b.add(Rsqrt(), y))
+
+
+DIVIDE = Rule(
+    name="divide-by-sqrt",
+    identity="x / √y  =  x · y^-½",
+    source="definition",
+    operands={"x": "* k", "y": "* j"},
+    spellings=(Spelling(_quotient),),
+    rhs=_product,
+    fidelity=Fidelity.REAL,
+)
+
+
+def _by_constant(b: SideBuilder, h: Any, x: Value) -> Value:
+    return b.add(Divide(), x, b.add(Constant(h.divisor, h.format)))
+
+
+def _by_reciprocal(b: GraphBuilder, h: Any, x: Value) -> Value:
+    return b.add(Multiply(), x, b.add(Constant(1 / h.divisor, h.format)))
+
+
+def _reciprocal_is_exact(site: Site) -> bool:
+    divisor = site.holes["divisor"]
+    return is_normal_f32(divisor) and abs(math.frexp(divisor)[0]) == 0.5
+
+
+def _is_float(site: Site) -> bool:
+    return site.type_of("x").dtype.is_float
+
+
+POWER_OF_TWO = Rule(
+    name="divide-by-power-of-two",
+    identity="x / 2ⁿ  =  x · 2⁻ⁿ",
+    source="IEEE 754: a power of two has an exact reciprocal",
+    operands={"x": "format: * k"},
+    spellings=(Spelling(_by_constant),),
+    rhs=_by_reciprocal,
+    fidelity=Fidelity.BITWISE,
+    holes=lambda _: {"divisor": 4.0, "format": DType.F32},
+    when=(
+        Precondition("integers", _is_float, "a quotient of integers is rounded down"),
+        Precondition(
+            "reciprocal-is-rounded",
+            _reciprocal_is_exact,
+            "the divisor is no power of two: its reciprocal is rounded, and so is the product",
+        ),
+    ),
+)
