@@ -6,7 +6,7 @@ function graphView(page) {
   const state = { stage: 0, version: 0, graph: 0, params: false, open: new Set(), tree: null, drawn: null, chosen: null };
   const svg = s("svg", { class: "graph", role: "group", "aria-label": "graph; arrow keys move between boxes, Enter opens and closes a module, plus and minus zoom, shift and arrows pan" });
   const content = s("g");
-  svg.append(s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: "7", refY: "4", markerWidth: "7", markerHeight: "7", orient: "auto" }, s("path", { d: "M0 0L8 4L0 8z", class: "head" }))), content);
+  svg.append(s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: "7", refY: "4", markerWidth: "8", markerHeight: "8", markerUnits: "userSpaceOnUse", orient: "auto" }, s("path", { d: "M0 0L8 4L0 8z", class: "head" }))), content);
   const view = panZoom(svg, content, () => state.drawn ?? { width: 1, height: 1 });
   const detail = h("aside", { class: "detail", "aria-label": "selected node", "aria-live": "polite" });
   const version = h("select", { onchange: () => choose(...version.value.split(" ").map(Number)) });
@@ -45,7 +45,7 @@ function graphView(page) {
     state.tree = moduleTree(data, current(), state.params);
     if (fresh) {
       state.open = new Set();
-      for (const group of [...state.tree.groups.values()]) {
+      for (const group of [...state.tree.groups.values()].filter((each) => !each.name.endsWith(" inputs"))) {
         state.open.add(group.id);
         if (visibleCount(state.tree, state.open) > 48) state.open.delete(group.id);
       }
@@ -79,7 +79,7 @@ function graphView(page) {
     const label = group ? `module ${box.item.name}, closed, ${leavesOf(box.item).length} nodes` : `%${box.item.id} ${text[0]}, ${box.item.part.types}`;
     return s("g", { class: `box ${group ? "module" : `node ${kind(box.item.part.op)}`}`, role: "button", tabindex: "-1", "data-id": box.item.id, "aria-label": label, "aria-expanded": group ? "false" : null, transform: `translate(${box.x} ${box.y})` },
       s("rect", { width: box.width, height: box.height, rx: group ? 8 : 4 }),
-      s("text", { x: 10, y: 17, class: "first" }, group ? `▸ ${text[0]}` : text[0]), s("text", { x: 10, y: 33, class: "second" }, text[1]));
+      s("text", { x: 10, y: 17, class: "first" }, text[0]), s("text", { x: 10, y: 33, class: "second" }, text[1]));
   }
 
   function titleElement(box) {

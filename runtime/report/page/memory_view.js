@@ -36,11 +36,22 @@ function memoryView(page) {
   }
 
   function largest(plan) {
-    const order = plan.ranges.map((range, index) => [plan.buffers[range[0]][4], index]).sort((a, b) => b[0] - a[0] || a[1] - b[1]).slice(0, 12);
-    return h("div", { class: "scroll" }, h("table", { class: "accuracy" }, h("caption", {}, "Largest buffers"), h("tbody", {}, order.map(([size, index]) => {
-      const [buffer, offset, first, last] = plan.ranges[index];
-      return h("tr", {}, h("td", {}, h("button", { type: "button", class: "chip", onclick: () => pick(scroll.querySelector(`.range[data-index="${index}"]`)) }, plan.buffers[buffer][0])), h("td", { class: "right" }, bytes(size)), h("td", {}, `at ${count(offset)}`), h("td", {}, first === last ? `launch ${first}` : `launches ${first} to ${last}`));
-    }))));
+    const kinds = new Map(); // layers repeat: one line per operation and size
+    plan.ranges.forEach(([buffer], index) => {
+      const size = plan.buffers[buffer][4];
+      const key = `${operation(plan.buffers[buffer][0])} ${size}`;
+      if (!kinds.has(key)) kinds.set(key, { size, index, times: 0 });
+      kinds.get(key).times++;
+    });
+    const order = [...kinds.values()].sort((a, b) => b.size - a.size || a.index - b.index).slice(0, 12);
+    return h("div", { class: "scroll" }, h("table", { class: "largest" }, h("caption", {}, "Largest buffers"),
+      h("thead", {}, h("tr", {}, ["bytes", "result of", "times", "first"].map((title, k) => h("th", { scope: "col", class: k % 2 ? "" : "right" }, title)))),
+      h("tbody", {}, order.map(({ size, index, times }) => {
+        const [buffer, , first, last] = plan.ranges[index];
+        const name = plan.buffers[buffer][0];
+        return h("tr", {}, h("td", { class: "right" }, bytes(size)), h("td", {}, h("span", { class: `swatch shade${shade(name)}`, "aria-hidden": "true" }), operation(name)), h("td", { class: "right" }, count(times)),
+          h("td", {}, h("button", { type: "button", class: "chip", onclick: () => pick(scroll.querySelector(`.range[data-index="${index}"]`)) }, name), first === last ? ` launch ${first}` : ` launches ${first} to ${last}`));
+      }))));
   }
 
   function pick(element) {
@@ -115,12 +126,17 @@ function memoryMap(plan, room, wide) {
         x: (left + first * step).toFixed(2), width: Math.max(1, (last - first + 1) * step - (step > 3 ? 1 : 0)).toFixed(2), y: y(offset + size).toFixed(2), height: Math.max(1, (ROW * size) / top - 0.5).toFixed(2) },
         s("title", {}, `${plan.buffers[buffer][0]}: ${bytes(size)}, launches ${first} to ${last}`));
     }),
-    used.length ? s("path", { class: "used", d: `M${used.join("L")}` }) : null);
+    used.length ? s("path", { class: step < 4 ? "used dense" : "used", d: `M${used.join("L")}` }) : null);
+}
+
+/** "model.layers.3.linear.12" -> "linear". */
+function operation(name) {
+  return name.replace(/(\.\d+)+$/, "").split(".").pop();
 }
 
 /** The same colour for the same operation in every layer. */
 function shade(name) {
-  const op = name.replace(/(\.\d+)+$/, "").split(".").pop();
+  const op = operation(name);
   let hash = 0;
   for (const letter of op) hash = (hash * 31 + letter.charCodeAt(0)) % 6;
   return hash;

@@ -5,10 +5,12 @@ const TITLE = 24;
 const INSET = 10;
 const LETTER = 7.3; // width of a letter at 12 pixels in the fonts of the page
 const WIDEST = 34; // letters
+const MANY = 4; // inputs of one family are a group from more than this
 
 /**
  * The tree of modules of a graph: {id, name, path, groups, leaves}. A group's id is its path with a
- * slash before it, a leaf's id is the node's position. Groups of one leaf become that leaf.
+ * slash before it, a leaf's id is the node's position. A group
+ * of one operation, its parameters aside, becomes that operation.
  */
 function moduleTree(data, graph, showParams) {
   const parts = graph.nodes.map((_, position) => lineParts(data, graph, position));
@@ -20,10 +22,13 @@ function moduleTree(data, graph, showParams) {
     if (!paths.get(part.position))
       paths.set(part.position, part.op === "input" ? [] : sharedStart(readers[part.position].map((reader) => paths.get(reader) ?? [])));
   const placed = shown.filter((part) => part.place && part.op !== "param" && part.op !== "input");
+  const families = new Map(); // inputs of one family, such as the caches of all layers
+  for (const part of shown) if (part.op === "input") families.set(family(part), (families.get(family(part)) ?? 0) + 1);
   const skip = sharedStart(placed.map((part) => paths.get(part.position))).length;
   const root = { id: "/", name: graph.name, path: "", groups: new Map(), leaves: [] };
   for (const part of shown) {
-    const path = paths.get(part.position).slice(skip);
+    const many = part.op === "input" && families.get(family(part)) > MANY;
+    const path = many ? [`${family(part)} inputs`] : paths.get(part.position).slice(skip);
     let group = root;
     path.forEach((name, depth) => {
       const id = `/${path.slice(0, depth + 1).join(".")}`;
@@ -33,6 +38,10 @@ function moduleTree(data, graph, showParams) {
     group.leaves.push({ id: part.position, part, tail: "" });
   }
   return joinSingles(root);
+}
+
+function family(part) {
+  return part.name.split(".")[0];
 }
 
 function sharedStart(paths) {
@@ -45,9 +54,8 @@ function sharedStart(paths) {
 function joinSingles(group) {
   for (const [name, child] of [...group.groups]) {
     joinSingles(child);
-    if (!child.groups.size && child.leaves.length === 1) {
-      const leaf = child.leaves[0];
-      group.leaves.push({ ...leaf, tail: leaf.tail ? `${name}.${leaf.tail}` : name });
+    if (!child.groups.size && child.leaves.filter((leaf) => leaf.part.op !== "param").length <= 1) {
+      for (const leaf of child.leaves) group.leaves.push({ ...leaf, tail: leaf.part.op === "param" ? "" : leaf.tail ? `${name}.${leaf.tail}` : name });
       group.groups.delete(name);
     } else if (child.groups.size === 1 && !child.leaves.length) {
       const only = [...child.groups.values()][0];
@@ -79,7 +87,7 @@ function boxText(item) {
     const counts = new Map();
     for (const leaf of leavesOf(item)) counts.set(leaf.part.op, (counts.get(leaf.part.op) ?? 0) + 1);
     const often = [...counts].sort((a, b) => b[1] - a[1]).map(([op, times]) => (times > 1 ? `${op} ×${times}` : op));
-    return [item.name, clip(often.join(", "))];
+    return [`▸ ${item.name}`, clip(often.join(", "))];
   }
   const { op, name, attributes, types } = item.part;
   const callee = op === "call" ? /callee="([^"]+)"/.exec(attributes) : null;
@@ -121,7 +129,7 @@ function drawGroup(group, links, open, depth) {
   const items = children.map((child) => {
     if (inner.has(child.id)) return { id: child.id, width: inner.get(child.id).outerWidth, height: inner.get(child.id).outerHeight };
     const text = boxText(child);
-    return { id: child.id, width: Math.max(60, Math.max(...text.map((line) => line.length)) * LETTER + 20), height: 42 };
+    return { id: child.id, width: Math.max(60, Math.max(...text.map((line) => line.length)) * LETTER + 22), height: 42 };
   });
   const edges = new Map(); // one per source box and child that reads it
   const add = (key, from, to, link) => {

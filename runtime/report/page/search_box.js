@@ -8,7 +8,7 @@ function searchEntries(page) {
   const entries = [];
   for (const stage of data.stages) {
     stage.versions.forEach((version, index) => {
-      if (index) entries.push({ kind: "pass", text: `${stage.name} / ${String(index).padStart(2, "0")} ${version.name}`, more: version.changes.map((change) => `@${change.name}`).join(" "), link: ["passes", stage.name, index] });
+      if (index) entries.push({ kind: "pass", text: `${stage.name} / ${String(index).padStart(2, "0")} ${version.name}`, more: version.changes.filter((change) => !change.name.includes('"')).map((change) => `@${change.name}`).join(" "), link: ["passes", stage.name, index] });
     });
     for (const kernel of stage.plan?.kernels ?? []) entries.push({ kind: "kernel", text: kernel.name, more: kernel.family, link: ["kernels", stage.name, kernel.name] });
   }
