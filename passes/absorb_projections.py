@@ -6,6 +6,7 @@ from typing import ClassVar
 from ascendfx.ir.program import Program
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import ABSORBING
 
 
@@ -23,6 +24,11 @@ class AbsorbProjections(ProgramPass):
     name: ClassVar[str] = "absorb-projections"
     fidelity: ClassVar[Fidelity] = Fidelity.REAL
 
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """What is applied, so that a mistake can be blamed on one rule."""
+        return ABSORBING
+
     def run(self, program: Program) -> PassResult:
         """Apply the absorption rules to a fixed point."""
-        return ApplyRules(ABSORBING).run(program)
+        return ApplyRules(self.rules).run(program)

@@ -6,6 +6,7 @@ from typing import ClassVar
 from ascendfx.ir.program import Program
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import SPLITTING
 
 
@@ -20,6 +21,11 @@ class SplitAttentionParts(ProgramPass):
     name: ClassVar[str] = "split-attention-parts"
     fidelity: ClassVar[Fidelity] = Fidelity.REAL
 
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        """What is applied, so that a mistake can be blamed on one rule."""
+        return SPLITTING
+
     def run(self, program: Program) -> PassResult:
         """Apply the splitting rules to a fixed point."""
-        return ApplyRules(SPLITTING).run(program)
+        return ApplyRules(self.rules).run(program)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import PassRun, run_pipeline
-from ascendfx.passes.verification.verify_pass import PassVerifier, fidelity_error
+from ascendfx.passes.verification.verify_pass import PassVerifier, fidelity_error, rewritten
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.progress import Progress
 
@@ -51,7 +51,7 @@ class Rewriting:
         return final
 
     def _record(self, stage: str, run: PassRun) -> None:
-        check = self.verifier.check(stage, run) if self.verifier else None
+        check = self.verifier.check(stage, rewritten(run)) if self.verifier else None
         if self.writer:
             error = check.error if check else None
             self.writer.passed(stage, run, error, check.seconds if check else 0.0)

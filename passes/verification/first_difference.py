@@ -53,7 +53,7 @@ def find_place(before: Step | None, after: Step, found: Difference, truth: Truth
         return last
     old_graph, old = _observed(before, found.call)
     known = _by_size(old, lambda array: truth.part(array, after.pick))
-    same = _unchanged(graph, old_graph)
+    same = unchanged_nodes(graph, old_graph)
     needed = _needed(graph, wanted.node)
     for position in sorted(needed - same):
         results = values.get(position, ())
@@ -115,7 +115,7 @@ def _is_known(value: Noisy, known: _Known) -> bool:
     return False
 
 
-def _unchanged(graph: Graph, before: Graph) -> set[int]:
+def unchanged_nodes(graph: Graph, before: Graph) -> set[int]:
     """Return the nodes that compute what some node before computes, from the same leaves."""
     numbers: dict[object, int] = {}
     old = _numbered(before, numbers)

@@ -62,6 +62,7 @@ class PassCheck:
         seconds: How long finding out took.
         broken: What breaks the fidelity; empty if nothing does.
         place: The first operation that differs, if something does.
+        found: The first tensor that differs, if one does by more than rounding.
     """
 
     stage: str
@@ -71,6 +72,32 @@ class PassCheck:
     seconds: float
     broken: str = ""
     place: Place | None = None
+    found: Difference | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """A pass and the programs around it, however they became known.
+
+    Attributes:
+        name: The pass.
+        fidelity: What it promises.
+        before: The program that it was given.
+        after: The program that it made; the same object if it changed nothing.
+    """
+
+    name: str
+    fidelity: Fidelity
+    before: Program
+    after: Program
+
+
+def rewritten(run: PassRun) -> Rewritten:
+    """Return what a run of a pass did."""
+    return Rewritten(run.name, run.rewrite.fidelity, run.before, run.program)
+
+
+_Verdict = tuple[PassError, str, Place | None, Difference | None]
 
 
 @dataclass
@@ -94,39 +121,38 @@ class PassVerifier:
         self._last: tuple[Program, list[Step], PassError | None] | None = None
         self.seconds = time.perf_counter() - start
 
-    def check(self, stage: str, run: PassRun) -> PassCheck:
+    def check(self, stage: str, run: Rewritten) -> PassCheck:
         """Compare the program after a pass; call it for each pass of a pipeline in order."""
         start = time.perf_counter()
-        fidelity = run.rewrite.fidelity
         try:
-            error, broken, place = self._compare(run, fidelity)
+            error, broken, place, found = self._compare(run)
         except (IndexError, ValueError, KeyError) as problem:
-            worst = WorstPlace(run.program.name, 0, "", "")
+            worst = WorstPlace(run.after.name, 0, "", "")
             error = PassError(math.inf, math.inf, 0.0, worst)
-            broken, place = f"the program after it cannot be run: {problem}", None
+            broken, place, found = f"the program after it cannot be run: {problem}", None, None
         seconds = time.perf_counter() - start
         self.seconds += seconds
-        check = PassCheck(stage, run.name, fidelity, error, seconds, broken, place)
+        check = PassCheck(stage, run.name, run.fidelity, error, seconds, broken, place, found)
         self.checks.append(check)
         return check
 
-    def _compare(self, run: PassRun, fidelity: Fidelity) -> tuple[PassError, str, Place | None]:
+    def _compare(self, run: Rewritten) -> _Verdict:
         before, known = self._steps_before(run)
-        if not run.changed and known is not None:
-            return known, "", None
-        exact = fidelity is Fidelity.BITWISE
-        steps = self._run(run.program, noise=not exact)
+        if run.after is run.before and known is not None:
+            return known, "", None, None
+        exact = run.fidelity is Fidelity.BITWISE
+        steps = self._run(run.after, noise=not exact)
         if exact:
             if known is not None and _all_same(before, steps):
-                self._last = (run.program, steps, known)
-                return known, "", None
-            steps = self._run(run.program, noise=True)
+                self._last = (run.after, steps, known)
+                return known, "", None, None
+            steps = self._run(run.after, noise=True)
         differences = self._differences(steps)
         worst = max(differences, key=lambda each: each.excess)
         error = _figures(differences, _output_place(steps, worst))
-        self._last = (run.program, steps, error)
-        if fidelity is Fidelity.LOSSY:
-            return error, "", None
+        self._last = (run.after, steps, error)
+        if run.fidelity is Fidelity.LOSSY:
+            return error, "", None, None
         if worst.broken:
             first = next(each for each in differences if each.broken)
             place = find_place(_step_before(before, first), steps[first.step], first, self.truth)
@@ -135,12 +161,13 @@ class PassVerifier:
                 f"result {first.result} of {where} moved by {first.max:.3g}; "
                 f"rounding explains {first.bound:.3g}"
             )
-            return _figures(differences, place), reason, place
+            return _figures(differences, place), reason, place, first
         if exact and before and _all_same(before, steps) is False:
-            return error, "it is declared bitwise, and bits differ", _output_place(steps, worst)
-        return error, "", None
+            place = _output_place(steps, worst)
+            return error, "it is declared bitwise, and bits differ", place, worst
+        return error, "", None, None
 
-    def _steps_before(self, run: PassRun) -> tuple[list[Step], PassError | None]:
+    def _steps_before(self, run: Rewritten) -> tuple[list[Step], PassError | None]:
         if self._last is None or self._last[0] is not run.before:
             steps = self._run(run.before, noise=True)
             differences = self._differences(steps)

@@ -5,9 +5,12 @@ import sys
 import click
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.cli.bisect import bisect
 from ascendfx.runtime.cli.compile_command import compile_command
 from ascendfx.runtime.cli.demo import demo
 from ascendfx.runtime.cli.opt import opt
+from ascendfx.runtime.cli.reduce import reduce_command
+from ascendfx.runtime.cli.replay import replay_command
 from ascendfx.runtime.cli.report import report
 from ascendfx.runtime.cli.run import run
 from ascendfx.runtime.emulator.error import EmulatorError
@@ -25,7 +28,16 @@ def cli() -> None:
     """
 
 
-for command in (compile_command, demo, opt, report, run):
+for command in (
+    bisect,
+    compile_command,
+    demo,
+    opt,
+    reduce_command,
+    replay_command,
+    report,
+    run,
+):
     cli.add_command(command)
 
 

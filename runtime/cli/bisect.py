@@ -1,0 +1,56 @@
+"""``ascendfx bisect``: which pass made the program compute something else."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from ascendfx.passes.verification.verify_pass import table_lines
+from ascendfx.runtime.cli import weights_options
+from ascendfx.runtime.cli.terminal_progress import terminal_progress
+from ascendfx.runtime.cli.weights_options import weights_and_tokens
+from ascendfx.runtime.dumps.bisect_dump import Culprit, bisect_dump, captured_program
+from ascendfx.runtime.dumps.read_dump import read_dump
+
+
+@click.command()
+@click.argument("dump", type=click.Path(path_type=Path))
+@weights_options.checkpoint
+@weights_options.random_seed
+@weights_options.token_seed
+def bisect(dump: Path, checkpoint: Path | None, random_seed: int | None, tokens_seed: int) -> None:
+    """Find the first pass in the dump directory DUMP that breaks its fidelity.
+
+    Every program of the dump is run in float64 on the weights of the checkpoint, layer by layer
+    from the values of the captured program. Prints the error after each pass, then the pass, the
+    function, the operation and the line of the model. Exit code 1 if a pass is found.
+    """
+    read = read_dump(dump)
+    program = captured_program(read)
+    weights, tokens = weights_and_tokens(read, program, checkpoint, random_seed, tokens_seed)
+    with terminal_progress() as progress:
+        found = bisect_dump(read, weights, tokens, progress=progress)
+    click.echo("\n".join(table_lines(found.checks)))
+    if found.culprit is None:
+        click.echo("every pass keeps its fidelity")
+        return
+    click.echo("\n".join(culprit_lines(found.culprit)))
+    sys.exit(1)
+
+
+def culprit_lines(culprit: Culprit) -> list[str]:
+    """Return what there is to say of a pass that was found."""
+    check, entry = culprit.check, culprit.entry
+    lines = [
+        f"pass: {entry.name} ({culprit.stage.name}/{entry.file}), declared {entry.fidelity.value}",
+        f"difference: {check.broken}",
+    ]
+    if culprit.rule:
+        lines.append(f"rule: {culprit.rule}")
+    if check.place:
+        lines += [
+            f"function: @{check.place.graph.name}",
+            f"first different value: {check.place.text}",
+            f"line of the model: {check.place.node.location}",
+        ]
+    return lines

@@ -1,0 +1,69 @@
+"""``ascendfx reduce``: the smallest case of the first mistake in a dump."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from ascendfx.passes.reduction.case import computing_nodes
+from ascendfx.runtime.cli import weights_options
+from ascendfx.runtime.cli.bisect import culprit_lines
+from ascendfx.runtime.cli.terminal_progress import terminal_progress
+from ascendfx.runtime.cli.weights_options import weights_and_tokens
+from ascendfx.runtime.disk_error import writing
+from ascendfx.runtime.dumps.bisect_dump import captured_program
+from ascendfx.runtime.dumps.case_file import write_case
+from ascendfx.runtime.dumps.read_dump import read_dump
+from ascendfx.runtime.dumps.reduce_dump import reduce_dump
+
+
+@click.command("reduce")
+@click.argument("dump", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="File of the case, a few KB of JSON.",
+)
+@weights_options.checkpoint
+@weights_options.random_seed
+@weights_options.token_seed
+def reduce_command(
+    dump: Path,
+    output: Path,
+    checkpoint: Path | None,
+    random_seed: int | None,
+    tokens_seed: int,
+) -> None:
+    """Make a small case of the first mistake in the dump directory DUMP.
+
+    The pass that `ascendfx bisect` finds is run again on ever fewer nodes, shorter axes and plainer
+    numbers. If it cannot be imported here, the programs before and after are cut between values on
+    which they agree. `ascendfx replay` runs the case anywhere. Exit code 1 if there is no mistake.
+    """
+    read = read_dump(dump)
+    program = captured_program(read)
+    with writing(output):  # before the work, not after it
+        output.parent.mkdir(parents=True, exist_ok=True)
+    weights, tokens = weights_and_tokens(read, program, checkpoint, random_seed, tokens_seed)
+    with terminal_progress() as progress:
+        found = reduce_dump(read, weights, tokens, progress=progress)
+    if found is None:
+        click.echo("every pass keeps its fidelity; there is nothing to reduce")
+        sys.exit(1)
+    entry, reduced = found.culprit.entry, found.reduced
+    origin = {
+        "dump": dump.resolve().name,
+        "stage": found.culprit.stage.name,
+        "number": entry.number,
+        "rule": found.culprit.rule,
+    }
+    write_case(output, reduced, entry.form, entry.fidelity, origin)
+    click.echo("\n".join(culprit_lines(found.culprit)))
+    if found.not_importable:
+        click.echo(f"the pass was not run again: {found.not_importable}", err=True)
+    click.echo(
+        f"{output}: {reduced.case.nodes} nodes before, {computing_nodes(reduced.after)} after, "
+        f"difference {reduced.observed.max:.3g}, rounding explains {reduced.observed.bound:.3g}"
+    )

@@ -1,0 +1,43 @@
+"""``ascendfx replay``: does a case still show its mistake."""
+
+import sys
+from pathlib import Path
+
+import click
+
+from ascendfx.passes.reduction.case import Observed, computing_nodes
+from ascendfx.runtime.cli.read_text import read_text
+from ascendfx.runtime.dumps.case_file import read_case, replay
+
+
+@click.command("replay")
+@click.argument("file", type=click.Path(path_type=Path))
+def replay_command(file: Path) -> None:
+    """Run the case in FILE, which `ascendfx reduce` wrote; it needs no model and no weights.
+
+    Says whether the stored programs differ as recorded, and whether the pass of this installation
+    still makes that difference. Exit code 1 if it does, or if the pass cannot be run here.
+    """
+    stored = read_case(file, read_text(file))
+    shown = replay(stored)
+    case = stored.case
+    click.echo(
+        f"pass {stored.form.name} ({stored.form.code}), declared {stored.fidelity.value}; "
+        f"{case.nodes} nodes before, {computing_nodes(stored.after)} after"
+    )
+    click.echo(f"recorded: difference {_text(stored.observed)}")
+    click.echo(f"stored programs: {_seen(shown.recorded)}")
+    if shown.unknown:
+        click.echo(f"pass of this installation: not run; {shown.unknown}")
+        sys.exit(1)
+    click.echo(f"pass of this installation: {_seen(shown.present)}")
+    if shown.present:
+        sys.exit(1)
+
+
+def _seen(observed: Observed | None) -> str:
+    return f"difference {_text(observed)}" if observed else "no difference"
+
+
+def _text(observed: Observed) -> str:
+    return f"{observed.max:.3g}, rounding explains {observed.bound:.3g}"

@@ -1,0 +1,120 @@
+"""Find the pass of a dump that made the program compute something else."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.op import Array
+from ascendfx.ir.program import Program
+from ascendfx.passes.apply_rules import ApplyRules
+from ascendfx.passes.describe_pass import restore_pass
+from ascendfx.passes.rule import Rule
+from ascendfx.passes.verification.verify_pass import PassCheck, PassVerifier, Rewritten
+from ascendfx.runtime.dumps.read_dump import Dump, DumpedPass, DumpedStage
+from ascendfx.runtime.progress import Progress, silent
+
+
+@dataclass(frozen=True)
+class Culprit:
+    """The first pass whose program is not what it was given.
+
+    Attributes:
+        stage: Its stage.
+        entry: The pass.
+        before: The program that it was given.
+        after: The program that it made.
+        check: What differs, and where.
+        rule: The rule of the pass without which nothing differs; empty if that is not known.
+    """
+
+    stage: DumpedStage
+    entry: DumpedPass
+    before: Program
+    after: Program
+    check: PassCheck
+    rule: str = ""
+
+
+@dataclass(frozen=True)
+class Bisected:
+    """What a comparison of all programs of a dump shows.
+
+    Attributes:
+        checks: One per pass, up to the one that was found.
+        culprit: The first pass that breaks its fidelity; None if none does.
+    """
+
+    checks: tuple[PassCheck, ...]
+    culprit: Culprit | None
+
+
+def captured_program(dump: Dump) -> Program:
+    """Return the program that the compilation began with.
+
+    Raises:
+        GraphError: The dump does not have it, or it is damaged.
+    """
+    stages = {stage.name: stage for stage in dump.stages}
+    if "serving" not in stages:
+        raise GraphError(
+            "damaged-dump",
+            f"{dump.directory} has no stage `serving`",
+            hint="the compilation ended before its first pass; compile again",
+        )
+    return stages["serving"].program(0)
+
+
+def bisect_dump(
+    dump: Dump, tensors: Mapping[str, Array], tokens: Array, *, progress: Progress = silent
+) -> Bisected:
+    """Compare the program after each pass with the captured one, up to the first that breaks.
+
+    Args:
+        dump: The dump.
+        tensors: Weights by key.
+        tokens: Ids ``[texts, tokens]``.
+        progress: Told after each pass.
+
+    Raises:
+        GraphError: The dump is damaged, or the weights do not fit it.
+    """
+    verifier = PassVerifier(captured_program(dump), tensors, tokens)
+    total = sum(len(stage.passes) for stage in dump.stages)
+    for done, (stage, entry, before, after) in enumerate(_steps(dump)):
+        progress("compare", done, total)
+        found = Rewritten(entry.name, entry.fidelity, before, after)
+        check = verifier.check(stage.name, found)
+        if check.broken:
+            progress("compare", total, total)
+            checks = tuple(verifier.checks)
+            culprit = Culprit(stage, entry, before, after, check)
+            return Bisected(checks, replace(culprit, rule=_blamed_rule(culprit, verifier)))
+    progress("compare", total, total)
+    return Bisected(tuple(verifier.checks), None)
+
+
+def _steps(dump: Dump) -> Iterator[tuple[DumpedStage, DumpedPass, Program, Program]]:
+    for stage in dump.stages:
+        before = stage.program(0)
+        for entry in stage.passes:
+            after = stage.program(entry.number)
+            after = before if after == before else after
+            yield stage, entry, before, after
+            before = after
+
+
+def _blamed_rule(culprit: Culprit, verifier: PassVerifier) -> str:
+    """Return the rule without which the pass keeps its fidelity, or nothing."""
+    try:
+        rewrite = restore_pass(culprit.entry.form)
+    except GraphError:
+        return ""
+    rules: tuple[Rule, ...] = getattr(rewrite, "rules", ())
+    fired = [rule for rule in rules if rule.name in culprit.entry.statistics]
+    for rule in fired:
+        without = ApplyRules(tuple(each for each in rules if each is not rule))
+        after = without.run(culprit.before).program
+        found = Rewritten(culprit.entry.name, culprit.entry.fidelity, culprit.before, after)
+        if not verifier.check(culprit.stage.name, found).broken:
+            return rule.name
+    return ""

@@ -1,0 +1,64 @@
+"""The weights that the programs of a dump are compared on."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.op import Array
+from ascendfx.ir.program import Program
+from ascendfx.ir.size import bind_size
+from ascendfx.ir.tensor_source import TensorsByKey, TensorSource
+from ascendfx.ir.tensor_type import DType
+from ascendfx.passes.random_weights import checkpoint_types, random_weights
+from ascendfx.runtime.checkpoint.capture_model import capture_model
+from ascendfx.runtime.compile_model import trace_folder_of
+from ascendfx.runtime.dumps.read_dump import Dump
+
+_DTYPES = {"float32": DType.F32, "bfloat16": DType.BF16}
+
+
+def weights_for(
+    dump: Dump, program: Program, *, checkpoint: Path | None = None, seed: int | None = None
+) -> Mapping[str, Array]:
+    """Return the checkpoint that a dump names, another one, or random numbers.
+
+    Args:
+        dump: The dump.
+        program: What the weights must fit.
+        checkpoint: A directory to use instead of the recorded one.
+        seed: Of random numbers to use instead of any directory.
+
+    Raises:
+        GraphError: There is no directory, or it is another model's.
+    """
+    if seed is not None:
+        return random_weights(program, seed)
+    directory = checkpoint or (Path(dump.header.source) if dump.header.source else None)
+    if directory is None:
+        raise GraphError(
+            code="no-weights",
+            reason="the dump is of a module, so it names no checkpoint",
+            hint="pass --checkpoint DIR, or --random SEED for random weights",
+        )
+    dtype = _DTYPES.get(dump.header.dtype or "")
+    source = capture_model(directory, dtype=dtype, trace_folder=trace_folder_of(None)).source
+    check_weights(program, source, str(directory))
+    return TensorsByKey(source)
+
+
+def check_weights(program: Program, source: TensorSource, name: str) -> None:
+    """Check that a source has every tensor a program reads, in its shape.
+
+    Raises:
+        GraphError: A tensor is missing or has another shape.
+    """
+    for key, kind in checkpoint_types(program).items():
+        wanted = tuple(bind_size(size, {}) for size in kind.shape)
+        found = source.shape(key) if key in source.keys() else None  # noqa: SIM118  # no mapping
+        if found != wanted:
+            raise GraphError(
+                code="other-checkpoint",
+                reason=f"{name} has {f'`{key}` {list(found)}' if found else f'no `{key}`'}, "
+                f"the dump needs {list(wanted)}",
+                hint="pass the directory of the model that was compiled: --checkpoint DIR",
+            )

@@ -1,0 +1,70 @@
+"""From a dump to the smallest case of its first mistake."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.op import Array
+from ascendfx.passes.describe_pass import restore_pass
+from ascendfx.passes.graph_pass import ProgramPass
+from ascendfx.passes.reduction.reduce_pass import Broken, Reduced, reduce_pass
+from ascendfx.runtime.dumps.bisect_dump import Culprit, bisect_dump, captured_program
+from ascendfx.runtime.dumps.read_dump import Dump
+from ascendfx.runtime.progress import Progress, silent
+
+
+@dataclass(frozen=True)
+class ReducedDump:
+    """The case, and the pass it accuses.
+
+    Attributes:
+        culprit: The pass.
+        reduced: The case.
+        not_importable: Why the pass was not run again; empty if it was.
+    """
+
+    culprit: Culprit
+    reduced: Reduced
+    not_importable: str = ""
+
+
+def reduce_dump(
+    dump: Dump, tensors: Mapping[str, Array], tokens: Array, *, progress: Progress = silent
+) -> ReducedDump | None:
+    """Return the smallest case of the first pass that breaks its fidelity, or None if none does.
+
+    Args:
+        dump: The dump.
+        tensors: Weights by key.
+        tokens: Ids ``[texts, tokens]``.
+        progress: Told about each stage.
+
+    Raises:
+        GraphError: The dump is damaged, or the difference needs the whole program.
+    """
+    culprit = bisect_dump(dump, tensors, tokens, progress=progress).culprit
+    if culprit is None:
+        return None
+    rewrite: ProgramPass | None = None
+    why = ""
+    try:
+        rewrite = restore_pass(culprit.entry.form)
+    except GraphError as error:
+        why = error.reason
+    broken = Broken(
+        culprit.before,
+        culprit.after,
+        culprit.entry.fidelity,
+        culprit.check.found,
+        captured_program(dump),
+        tensors,
+        tokens,
+    )
+    reduced = reduce_pass(broken, rewrite, lambda what, done: progress(what, done, done + 1))
+    if reduced is None:
+        raise GraphError(
+            code="not-reducible",
+            reason=f"the difference that pass `{culprit.entry.name}` makes needs the whole program",
+            hint="look at its two programs in the dump, or at `ascendfx report`",
+        )
+    return ReducedDump(culprit, reduced, why)

@@ -1,0 +1,48 @@
+"""Compile a captured program with a planted mistake and dump it."""
+
+from pathlib import Path
+from typing import Any
+
+from ascendfx.passes.apply_rules import ApplyRules
+from ascendfx.passes.graph_pass import ProgramPass
+from ascendfx.passes.pipeline import run_pipeline
+from ascendfx.passes.rule import Rule
+from ascendfx.runtime.dumps.write_dump import DumpHeader, DumpWriter
+from ascendfx.runtime.presets import DECODE, TO_SERVING
+from tests.dumps import planted
+from tests.passes.test_raising_models import captured
+
+
+def dump_with(bug: str, directory: Path) -> str:
+    """Write the dump; return the name of the pass that has the mistake."""
+    broken: Any = getattr(planted, bug)
+    stages = {"serving": TO_SERVING, "decode": DECODE}
+    writer = DumpWriter(directory)
+    writer.begin(DumpHeader(None, None, "ascend910b2", {}, "ordered", tuple(stages)))
+    program = captured(planted.BUGS[bug].model)
+    name = ""
+    for stage, passes in stages.items():
+        if stage == "decode" and "llama" in planted.BUGS[bug].model:
+            break
+        chosen, replaced = _with(broken, passes)
+        name = name or replaced
+        writer.stage(stage, program)
+        program, _ = run_pipeline(
+            program, chosen, observe=lambda run, stage=stage: writer.passed(stage, run)
+        )
+    return name
+
+
+def _with(broken: Any, passes: tuple[ProgramPass, ...]) -> tuple[tuple[ProgramPass, ...], str]:
+    """Put the mistake into a pipeline, where the sound pass or rule stands."""
+    if isinstance(broken, Rule):
+        for i, each in enumerate(passes):
+            rules: tuple[Rule, ...] = getattr(each, "rules", ())
+            if any(rule.name == broken.name for rule in rules):
+                mixed = tuple(broken if rule.name == broken.name else rule for rule in rules)
+                return (*passes[:i], ApplyRules(mixed), *passes[i + 1 :]), "apply-rules"
+        return passes, ""
+    mine = broken()
+    if all(each.name != mine.name for each in passes):
+        return passes, ""
+    return tuple(mine if each.name == mine.name else each for each in passes), mine.name
