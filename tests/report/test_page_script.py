@@ -152,6 +152,32 @@ def test_modules_open_and_close(tmp_path: Path) -> None:
     assert ["/act", True] in opened[0]
 
 
+def test_many_inputs_of_a_family_are_one_box_and_parameters_join_their_reader() -> None:
+    names = [f"cache.{k}.0" for k in range(6)] + ["x"]
+    bodies = [["input", name, "", "f32[2]"] for name in names]
+    bodies += [["param", "w", "", "f32[2]"], ["linear", "", "", "f32[2]"]]
+    nodes = [[k, -1] for k in range(8)] + [[8, 0, *range(8)]]
+    places = [["m.py", 1, "layers.0.proj"], ["m.py", 2, "layers.0"]]
+    bodies.append(["add", "", "", "f32[2]"])
+    nodes.append([9, 1, 8, 6])
+    data = {"bodies": bodies, "places": places, "graph": {"name": "g", "nodes": nodes}}
+    look = (
+        "[false, true].map((shown) => ((tree) => [groupsOf(tree).map((g) => g.id),"
+        " tree.leaves.map((l) => [l.part.op, l.tail])])(moduleTree(it, it.graph, shown)))"
+    )
+    ((without, with_parameters),) = run_script(look, [data])
+    assert without == [
+        ["/cache inputs"],
+        [["input", ""], ["linear", "proj"], ["add", ""]],
+    ]
+    assert with_parameters[1] == [
+        ["input", ""],
+        ["param", ""],
+        ["linear", "proj"],
+        ["add", ""],
+    ]
+
+
 def test_coloured_sources_are_the_sources() -> None:
     odd = [
         "",

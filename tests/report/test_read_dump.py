@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.cli.main import cli
 from ascendfx.runtime.cli.report import report
 from ascendfx.runtime.report.read_dump import read_dump
 from tests.report.small_dump import write_small_dump
@@ -132,6 +133,13 @@ def test_the_message_is_this(tmp_path: Path) -> None:
         "\n"
         "hint: compile the model again"
     )
+
+
+def test_the_command_explains_itself() -> None:
+    shown = CliRunner().invoke(cli, ["report", "--help"])
+    assert shown.exit_code == 0
+    assert "Usage: cli report [OPTIONS] DUMP" in shown.output
+    assert "-o, --output FILE" in shown.output
 
 
 def test_the_command_leaves_no_half_page(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ function bytes(number) {
     number /= 1024;
     unit += 1;
   }
-  return `${unit ? short(number) : number} ${units[unit]}`;
+  return `${unit ? short(number) : Math.round(number)} ${units[unit]}`;
 }
 
 /** Seconds with a unit. */

@@ -76,9 +76,9 @@ function groupsOf(group) {
   return [...group.groups.values()].flatMap((child) => [child, ...groupsOf(child)]);
 }
 
-/** What a group of closed children would show: how many boxes. */
+/** How many boxes a group would show, parameters aside. */
 function visibleCount(group, open) {
-  return group.leaves.length + [...group.groups.values()].reduce((sum, child) => sum + (open.has(child.id) ? visibleCount(child, open) : 1), 0);
+  return group.leaves.filter((leaf) => leaf.part.op !== "param").length + [...group.groups.values()].reduce((sum, child) => sum + (open.has(child.id) ? visibleCount(child, open) : 1), 0);
 }
 
 /** Lines of text in the box of a leaf or of a closed group. */
