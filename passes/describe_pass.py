@@ -11,7 +11,9 @@ from typing import Any
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.rule import Rule
+from ascendfx.passes.rules import RULES
 
+_LIBRARY = "ascendfx.passes.rules"
 _CLASS, _RULE, _OPAQUE = "class", "rule", "opaque"
 
 
@@ -79,10 +81,7 @@ def _decoded(value: Any) -> Any:
         case list():
             return tuple(map(_decoded, value))  # pyright: ignore[reportUnknownArgumentType]
         case {"rule": str(path)}:
-            rule = _imported(path)
-            if not isinstance(rule, Rule):
-                raise _unknown(path, "it is no rule")
-            return rule
+            return _rule_at(path)
         case {"class": str(path), "member": str(member)}:
             return _imported(path)[member]
         case {"class": str(path), "fields": dict(inner)}:
@@ -99,8 +98,21 @@ def _path_of(kind: type) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
+def _rule_at(path: str) -> Rule:
+    library = {f"{_LIBRARY}:{rule.name}": rule for rule in RULES}
+    rule = library[path] if path in library else _imported(path)
+    if not isinstance(rule, Rule):
+        raise _unknown(path, "it is no rule")
+    return rule
+
+
 def _path_of_rule(rule: Rule) -> str:
-    """Return where a rule can be imported: the module of its right side, or one that has it."""
+    """Return where a rule can be found: by its name in the library, else by import.
+
+    A rule of the library may be made by a function, and then no module has it under a name.
+    """
+    if any(each is rule for each in RULES):
+        return f"{_LIBRARY}:{rule.name}"
     home = getattr(rule.rhs, "__module__", "")
     module = sys.modules.get(home)
     for name, each in sorted(vars(module).items()) if module else ():
