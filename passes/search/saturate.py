@@ -21,8 +21,9 @@ class SearchLimits:
     Attributes:
         iterations: Rounds of matching.
         nodes: Nodes of all forms together.
-        repeats: How often a rule may be applied to what it had a part in: with one, two products
-            are merged, but not the merged one with a third.
+        repeats: How often a rule may be applied to what it had a part in: with one, ``(x A) B`` is
+            composed, but not the result with a third matrix. Rules with several results, which
+            merge anything with anything, once in any case.
         seconds: Backstop. A search that it stops depends on the machine, and says so.
     """
 
@@ -152,7 +153,7 @@ class _Saturating:
         rule, values = query.pattern.rule, self._values
         ancestry = values.ancestry_of(site.interior)
         repeats = ancestry.get(rule.name, 0)
-        if repeats >= self._limits.repeats:
+        if repeats >= (self._limits.repeats if len(site.outputs) == 1 else 1):
             return
         size = values.size
         values.set_ancestry({**ancestry, rule.name: repeats + 1})

@@ -80,7 +80,7 @@ class SearchForms(ProgramPass):
         costs = {name: self.costs.of_graph(form) for name, form in forms.items()}
         known = {name: cost for name, cost in costs.items() if isinstance(cost, Cost)}
         for name, cost in costs.items():
-            if isinstance(cost, Refusal):
+            if isinstance(cost, Refusal) and (name == "search" or not known):
                 remarks.append(f"@{given.name}: the {name} form has no kernel: {cost.reason}")
         for name, cost in known.items():
             statistics.update(_figures(f"{given.name}, {name}", cost))

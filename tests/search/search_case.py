@@ -1,0 +1,49 @@
+"""Layers to search, and what a form is made of."""
+
+from pathlib import Path
+
+from ascendfx.codegen.ascendc.modelled_op_cost import ModelledOpCost
+from ascendfx.codegen.ascendc.target import find_target
+from ascendfx.codegen.ascendc.work import StepSizes
+from ascendfx.ir.graph import Graph
+from ascendfx.ir.ops import HeadLinear, Linear, RaggedAttention
+from ascendfx.ir.program import Program
+from ascendfx.ir.text.parser import parse_program
+from ascendfx.passes.graph_pass import PassResult
+from ascendfx.passes.rules import SEARCHED
+from ascendfx.passes.search.search_forms import SearchForms
+
+_PROGRAMS = Path(__file__).parent / "programs"
+
+DENSE, MOE = "v3_dense_layer", "v3_moe_layer"
+"""Layers of DeepSeek-V3 in serving form, before absorption: what derive-incremental-form left."""
+
+
+def load(name: str) -> Graph:
+    path = _PROGRAMS / f"{name}.ir"
+    return parse_program(path.read_text(encoding="utf-8"), file=path.name).main
+
+
+def costs_of(rows: int, requests: int, context: int) -> ModelledOpCost:
+    blocks = requests * -(-context // 128)
+    return ModelledOpCost(find_target("ascend910b"), StepSizes(rows, requests, context), blocks)
+
+
+def search(graph: Graph, costs: ModelledOpCost) -> PassResult:
+    """Search without any fixed order to fall back on."""
+    return SearchForms(rules=SEARCHED, costs=costs).run(Program((graph,)))
+
+
+def attends_latent(graph: Graph) -> bool:
+    """Return whether no projection of the context is left and the keys are the values."""
+    (attention,) = [node for node in graph.nodes if isinstance(node.op, RaggedAttention)]
+    projected = [
+        node
+        for node in graph.nodes
+        if isinstance(node.op, Linear | HeadLinear) and "context" in node.types[0].names
+    ]
+    return not projected and attention.operands[2] == attention.operands[4]
+
+
+def products(graph: Graph) -> int:
+    return sum(isinstance(node.op, Linear) for node in graph.nodes)
