@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ascendfx.codegen.ascendc.cost_model import cost_of_plan, plan_cost_record
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
 from ascendfx.codegen.ascendc.lowering.lower_program import lower_program
 from ascendfx.codegen.ascendc.target import Target, find_target
@@ -159,7 +160,7 @@ def compile_model(
         weights.update({spec.name: spec for spec in specs})
         if writer:
             writer.timed(f"lower {name}", time.perf_counter() - start)
-            writer.plan(lowered[name])
+            writer.plan(lowered[name], plan_cost_record(cost_of_plan(lowered[name], chip)))
         progress(f"lower {name}", 1, 1)
     if verifier and writer:
         writer.timed("verification", verifier.seconds)

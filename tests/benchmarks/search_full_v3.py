@@ -15,14 +15,14 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from ascendfx.codegen.ascendc.cost_model import launch_cost
-from ascendfx.codegen.ascendc.lowering.graph_context import find_constants  # noqa: E402
+from ascendfx.codegen.ascendc.lowering.graph_context import find_constants
 from ascendfx.codegen.ascendc.lowering.lower_program import pairs_per_row
 from ascendfx.codegen.ascendc.modelled_op_cost import ModelledOpCost
 from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.codegen.ascendc.work import StepSizes
 from ascendfx.codegen.ascendc.work_of_op import VIEWS, work_of_op
 from ascendfx.ir.graph import Graph
-from ascendfx.ir.ops import Call, Constant, Input, Param
+from ascendfx.ir.ops import Call, Input
 from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import run_pipeline
