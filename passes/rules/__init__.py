@@ -39,6 +39,7 @@ from ascendfx.passes.rules import (
     rotary_pairs,
     route_topk,
     scale_into_attention,
+    scale_into_route,
     sink_scale_into_weight,
     slice_head_projection,
     slice_of_slice,
@@ -125,6 +126,8 @@ SCALING: tuple[Rule, ...] = (
     scale_into_attention.ATTENTION,
     scale_into_attention.RAGGED,
     scale_into_attention.RAGGED_OF_TWO_PARTS,
+    scale_into_route.BIASED,
+    scale_into_route.UNBIASED,
 )
 """Move factors behind what is homogeneous, to where they cost least or meet another."""
 
@@ -196,10 +199,10 @@ RESPELLING: tuple[Rule, ...] = (
 )
 """Recognise primitive operations that a model spells out."""
 
-SEARCHED: tuple[Rule, ...] = ABSORBING + PRODUCTS + MERGING + SCALING + FOLDING + DELAYING
+SEARCHED: tuple[Rule, ...] = (
+    ABSORBING + PRODUCTS + MERGING + SCALING + FOLDING + DELAYING + COMMUTING
+)
 """Equalities for the search, most of them in both directions; no fixed order applies these."""
 
-RULES: tuple[Rule, ...] = (
-    RAISING + SPLITTING + RESPELLING + ALGEBRA + CASTING + LAYOUTS + COMMUTING + SEARCHED
-)
+RULES: tuple[Rule, ...] = RAISING + SPLITTING + RESPELLING + ALGEBRA + CASTING + LAYOUTS + SEARCHED
 """Every rule; tests/passes/test_rules.py proves each one."""
