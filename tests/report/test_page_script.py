@@ -61,6 +61,10 @@ def test_rows_show_every_line_once_and_folding_hides_only_the_same(tmp_path: Pat
             if row["kind"] == "folded":
                 assert len(row["rows"]) > 1
                 assert {each["kind"] for each in row["rows"]} == {"same"}
+                assert row["what"] == "unchanged"
+    ((folded),) = run_script("foldRows(it)", [[{"kind": "added", "after": k} for k in range(40)]])
+    assert [row["kind"] for row in folded] == ["added"] * 8 + ["folded"] + ["added"] * 8
+    assert (folded[8]["what"], len(folded[8]["rows"])) == ("added", 24)
 
 
 def test_edited_lines_mark_operands_that_are_others_not_renumbered_ones() -> None:

@@ -1,6 +1,8 @@
 // Rows of a side-by-side diff, from the runs that the page's data holds. No document is needed here.
 
 const CONTEXT = 3;
+const LONG_RUN = 32; // rows of one kind
+const KEPT = 8; // shown at each end of a longer run
 
 /** All rows of one changed graph: {kind, before, after}; positions, or null on the empty side. */
 function diffRows(change, graphs) {
@@ -25,7 +27,10 @@ function diffRows(change, graphs) {
   return rows;
 }
 
-/** The rows with unchanged ones far from a change folded: {kind: "folded", rows}. */
+/**
+ * The rows with unchanged ones far from a change folded, and the middle of a long run of added or of
+ * removed ones: {kind: "folded", what, rows}.
+ */
 function foldRows(rows, context = CONTEXT) {
   const near = new Array(rows.length).fill(false);
   rows.forEach((row, index) => {
@@ -37,10 +42,25 @@ function foldRows(rows, context = CONTEXT) {
     const last = found[found.length - 1];
     if (near[index]) found.push(row);
     else if (last && last.kind === "folded") last.rows.push(row);
-    else found.push({ kind: "folded", rows: [row] });
+    else found.push({ kind: "folded", what: "unchanged", rows: [row] });
   });
   // a fold of one line is longer than the line
-  return found.flatMap((row) => (row.kind === "folded" && row.rows.length === 1 ? row.rows : [row]));
+  return foldRuns(found.flatMap((row) => (row.kind === "folded" && row.rows.length === 1 ? row.rows : [row])));
+}
+
+function foldRuns(rows) {
+  const found = [];
+  for (let start = 0; start < rows.length; ) {
+    const { kind } = rows[start];
+    let end = start + 1;
+    while (end < rows.length && rows[end].kind === kind) end++;
+    const run = rows.slice(start, end);
+    if ((kind === "added" || kind === "removed") && run.length > LONG_RUN)
+      found.push(...run.slice(0, KEPT), { kind: "folded", what: kind, rows: run.slice(KEPT, -KEPT) }, ...run.slice(-KEPT));
+    else found.push(...run);
+    start = end;
+  }
+  return found;
 }
 
 /** Numbers of added, removed and edited lines. */

@@ -108,7 +108,7 @@ function foldedRow(row, body, addRows) {
       const rows = addRows(row.rows);
       element.replaceWith(...rows);
       rows[0].querySelector("button")?.focus();
-    } }, `⋯ ${row.rows.length} unchanged lines`)));
+    } }, `⋯ ${row.rows.length} ${row.what} lines`)));
   return element;
 }
 
