@@ -64,7 +64,8 @@ def _by_reciprocal(b: GraphBuilder, h: Any, x: Value) -> Value:
 
 def _reciprocal_is_exact(site: Site) -> bool:
     divisor = site.holes["divisor"]
-    return is_normal_f32(divisor) and abs(math.frexp(divisor)[0]) == 0.5
+    power = divisor != 0 and abs(math.frexp(divisor)[0]) == 0.5
+    return power and is_normal_f32(divisor) and is_normal_f32(1 / divisor)
 
 
 def _is_float(site: Site) -> bool:
