@@ -83,6 +83,8 @@ def _match_node(
         root = pattern.outputs[0]
         if type(graph.nodes[position].op) is not type(pattern.nodes[root.node].op):
             continue
+        if not graph.use_count(Value(position, root.result)):
+            continue  # one of several results, and nobody reads it
         result = match_at(pattern, graph, Value(position, root.result))
         if isinstance(result, Site):
             return (pattern.rule, result), []

@@ -15,6 +15,7 @@ from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.graph_pass import PassResult, ProgramPass
 from ascendfx.passes.hoist_transposes import HoistTransposes
+from ascendfx.passes.mask_by_addition import MaskByAddition
 from ascendfx.passes.narrow_repeated_inputs import NarrowRepeatedInputs
 from ascendfx.passes.raise_operations import RaiseOperations
 from ascendfx.passes.recognise_causal_mask import RecogniseCausalMask
@@ -28,6 +29,7 @@ RAISE: tuple[ProgramPass, ...] = (
     Simplify(),
     NarrowRepeatedInputs(),
     Simplify(),
+    MaskByAddition(),
     RaiseOperations(),
     RecogniseCausalMask(),
     HoistTransposes(),
@@ -46,6 +48,7 @@ PASSES: Mapping[str, ProgramPass] = {
         DropUnused(),
         FoldWeights(),
         HoistTransposes(),
+        MaskByAddition(),
         NarrowRepeatedInputs(),
         RaiseOperations(),
         RecogniseCausalMask(),

@@ -7,7 +7,7 @@ from ascendfx.ir.program import Program
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
 from ascendfx.passes.rule import Rule
-from ascendfx.passes.rules import RAISING
+from ascendfx.passes.rules import RAISING, RESPELLING
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class RaiseOperations(ProgramPass):
     @property
     def rules(self) -> tuple[Rule, ...]:
         """What is applied, so that a mistake can be blamed on one rule."""
-        return RAISING
+        return RAISING + RESPELLING
 
     def run(self, program: Program) -> PassResult:
         """Apply the raising rules to a fixed point."""

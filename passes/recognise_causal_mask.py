@@ -17,7 +17,7 @@ from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import Fidelity, GraphPass, GraphResult
 from ascendfx.passes.rebuild import rebuild
 
-_LOWEST = {
+LOWEST = {
     DType.F16: -65504.0,
     DType.BF16: -3.3895313892515355e38,
     DType.F32: -3.4028234663852886e38,
@@ -108,7 +108,7 @@ def _numbers(graph: Graph) -> set[int]:
     found: set[float] = set()
     for node in graph.nodes:
         match node.op:
-            case Constant(value=value, dtype=dtype) if not dtype.is_float or value > _LOWEST[dtype]:
+            case Constant(value=value, dtype=dtype) if not dtype.is_float or value > LOWEST[dtype]:
                 found.add(abs(value))
             case Iota(start=start, step=step):
                 found |= {abs(start), abs(step)}
@@ -121,7 +121,7 @@ def _numbers(graph: Graph) -> set[int]:
 
 def _difference(graph: Graph, sizes: Mapping[str, int], tokens: int) -> str:
     (mask,) = interpret(graph, {}, sizes=sizes)
-    lowest = _LOWEST[graph.output_types[0].dtype]
+    lowest = LOWEST[graph.output_types[0].dtype]
     visible = np.tril(np.ones((tokens, tokens), bool))
     shown = np.broadcast_to(mask, (*mask.shape[:2], *visible.shape))
     wrong = np.where(visible, shown != 0, ~(shown <= lowest))

@@ -10,16 +10,19 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._C import DispatchKey
 from torch._dynamo.exc import TorchDynamoException
+from torch._ops import OpOverload
 from torch._subclasses.fake_tensor import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensorMode,
     UnsupportedFakeTensorException,
 )
-from torch.export import Dim, ExportedProgram
+from torch.export import Dim, ExportedProgram, default_decompositions
 from torch.overrides import TorchFunctionMode
 
+from ascendfx.ir.capture.aten import HANDLERS
 from ascendfx.ir.capture.locate import location_of_error
 from ascendfx.ir.capture.state_check import refuse_changes, state_of
 from ascendfx.ir.diagnostic import GraphError
@@ -95,7 +98,7 @@ def export_model(model: nn.Module) -> ExportedProgram:
                 dynamic_shapes={"token_ids": {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}},
                 strict=False,
             )
-            return exported.run_decompositions({})
+            return _written_out(exported.run_decompositions({}))
     except GraphError:
         raise
     except (
@@ -122,6 +125,29 @@ def _fails(model: nn.Module, sample: Tensor, traced: BaseException) -> bool:
     except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
         return location_of_error(error) == location_of_error(traced)
     return False
+
+
+def _written_out(exported: ExportedProgram) -> ExportedProgram:
+    """Replace calls without a translation by the calls that PyTorch itself defines them by."""
+    for _ in range(_DEPTH):
+        unknown = {
+            node.target
+            for node in exported.graph.nodes
+            if isinstance(node.target, OpOverload)
+            and node.target.namespace == "aten"
+            and str(node.target) not in HANDLERS
+            and any("Tensor" in str(each.type) for each in node.target._schema.returns)  # pyright: ignore[reportPrivateUsage]
+            and node.target.has_kernel_for_dispatch_key(DispatchKey.CompositeImplicitAutograd)
+        }
+        if not unknown:
+            break
+        table = default_decompositions()
+        exported = exported.run_decompositions({op: table[op] for op in unknown if op in table})
+    return exported
+
+
+_DEPTH = 4
+"""Calls in definitions of calls: einsum, for one, is defined by others that have a definition."""
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from ascendfx.ir.op import Array
 from ascendfx.ir.pointwise import Binary
 
@@ -16,4 +18,5 @@ class Power(Binary):
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """Apply the function."""
         a, b = operands
-        return (a**b,)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return (a**b,)

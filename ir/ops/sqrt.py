@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import numpy as np
+
 from ascendfx.ir.op import Array
 from ascendfx.ir.pointwise import Unary, apply_function
 
@@ -16,4 +18,5 @@ class Sqrt(Unary):
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """Apply the function."""
         (a,) = operands
-        return (apply_function("sqrt", a),)
+        with np.errstate(invalid="ignore"):
+            return (apply_function("sqrt", a),)

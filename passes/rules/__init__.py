@@ -26,6 +26,7 @@ from ascendfx.passes.rules import (
     gather_of_gather,
     hoist_row_scale,
     hoist_scale,
+    kept_axis,
     mean_of_sum,
     merge_parallel_linears,
     merge_scales,
@@ -64,6 +65,7 @@ RAISING: tuple[Rule, ...] = (
     dispatch_experts.COMBINE,
     rms_norm.RULE,
     rotary.HALF,
+    rotary.INTERLEAVED,
     rotary.INTERLEAVED_TO_HALF,
     rotary_pairs.RULE,
     route_topk.BIASED,
@@ -183,13 +185,14 @@ ALGEBRA: tuple[Rule, ...] = (
     choose_between_equals.SELECT,
     divide_by_root.DIVIDE,
     divide_by_root.POWER_OF_TWO,
-    divide_by_root.RECIPROCAL,
     slice_of_slice.CONCAT,
     slice_of_slice.SLICE,
 )
 """What `simplify` leaves: signs, choices, quotients and parts that cancel or combine."""
 
 RESPELLING: tuple[Rule, ...] = (
+    divide_by_root.RECIPROCAL,
+    kept_axis.RULE,
     mean_of_sum.RULE,
     softmax_of_exponentials.RULE,
     spelled_out_activations.RELU,

@@ -20,6 +20,7 @@ from ascendfx.ir.ops import (
 from ascendfx.ir.tensor_type import DType, broadcast
 from ascendfx.passes.graph_pass import Fidelity
 from ascendfx.passes.rule import Precondition, Rule, SideBuilder, Site, Spelling
+from ascendfx.passes.rules.intermediates import INTERMEDIATE_IS_READ_ELSEWHERE
 
 _HEADS_INSIDE = (0, 2, 1, 3)
 _KEYS_INSIDE = (0, 3, 1, 2)
@@ -74,6 +75,11 @@ def _softmax_in_single_precision(site: Site) -> bool:
     return site.holes.get("wide", site.holes["narrow"]) in (DType.F32, DType.F64)
 
 
+def _heads_are_numbers(site: Site) -> bool:
+    q, v = site.type_of("q").shape, site.type_of("v").shape
+    return all(isinstance(size, int) for size in (q[1], q[3], v[3]))
+
+
 def _mask_does_not_widen(site: Site) -> bool:
     q, context = site.type_of("q"), site.type_of("kt").shape[3]
     scores = (*q.shape[:3], context)
@@ -84,6 +90,11 @@ _WIDE = Precondition(
     "softmax-in-half-precision",
     _softmax_in_single_precision,
     "the softmax is taken in another format than f32",
+)
+_NUMBERS = Precondition(
+    "heads-vary-with-tokens",
+    _heads_are_numbers,
+    "the number or size of heads depends on the number of tokens",
 )
 
 
@@ -115,7 +126,7 @@ ATTENTION = Rule(
     rhs=_attend,
     fidelity=Fidelity.REAL,
     holes=_holes,
-    when=(_WIDE,),
+    when=(_WIDE, _NUMBERS, INTERMEDIATE_IS_READ_ELSEWHERE),
 )
 
 MASKED_ATTENTION = Rule(
@@ -129,6 +140,8 @@ MASKED_ATTENTION = Rule(
     holes=_holes,
     when=(
         _WIDE,
+        _NUMBERS,
+        INTERMEDIATE_IS_READ_ELSEWHERE,
         Precondition(
             "mask-widens-scores", _mask_does_not_widen, "the mask has axes that the scores lack"
         ),

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from ascendfx.ir.graph import GraphBuilder, Value
-from ascendfx.ir.ops import Constant, Divide, Multiply, Reciprocal, Rsqrt, Sqrt
+from ascendfx.ir.ops import Constant, Divide, Multiply, Power, Reciprocal, Rsqrt, Sqrt
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.graph_pass import Fidelity
 from ascendfx.passes.normal_numbers import is_normal_f32
@@ -19,6 +19,10 @@ def _one_over_lhs(b: SideBuilder, h: Any, x: Value) -> Value:
     return b.add(Divide(), b.add(Constant(1.0, h.format)), b.add(Sqrt(), x))
 
 
+def _power_lhs(b: SideBuilder, h: Any, x: Value) -> Value:
+    return b.add(Power(), x, b.add(Constant(-0.5, h.format)))
+
+
 def _rsqrt(b: GraphBuilder, h: Any, x: Value) -> Value:
     return b.add(Rsqrt(), x)
 
@@ -28,7 +32,7 @@ RECIPROCAL = Rule(
     identity="1 / √x  =  x^-½",
     source="definition",
     operands={"x": "format: * k"},
-    spellings=(Spelling(_reciprocal_lhs), Spelling(_one_over_lhs)),
+    spellings=(Spelling(_reciprocal_lhs), Spelling(_one_over_lhs), Spelling(_power_lhs)),
     rhs=_rsqrt,
     fidelity=Fidelity.REAL,
     holes=lambda _: {"format": DType.F32},

@@ -20,6 +20,7 @@ from ascendfx.ir.ops import (
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.graph_pass import Fidelity
 from ascendfx.passes.rule import Precondition, Rule, SideBuilder, Site, Spelling
+from ascendfx.passes.rules.intermediates import INTERMEDIATE_IS_READ_ELSEWHERE
 
 _Square = Callable[[SideBuilder, Any, Value], Value]
 
@@ -44,6 +45,17 @@ def _one_format(
     b: SideBuilder, h: Any, x: Value, g: Value, square: _Square, *, divided: bool
 ) -> Value:
     return b.add(Multiply(), _normalized(b, h, x, square, divided=divided), g)
+
+
+def _gain_first(
+    b: SideBuilder, h: Any, x: Value, g: Value, square: _Square, *, divided: bool
+) -> Value:
+    mean = b.add(ReduceMean((h.last,)), square(b, h, x))
+    shifted = b.add(Add(), mean, b.add(Constant(h.eps, h.wide)))
+    scaled = b.add(Multiply(), x, g)
+    if divided:
+        return b.add(Divide(), scaled, b.add(Sqrt(), shifted))
+    return b.add(Multiply(), scaled, b.add(Rsqrt(), shifted))
 
 
 def _gain_after_cast(
@@ -79,7 +91,7 @@ RULE = Rule(
     operands={"x": "narrow: * k", "g": "narrow: k"},
     spellings=tuple(
         Spelling(partial(lhs, square=square, divided=divided))
-        for lhs in (_one_format, _gain_after_cast, _gain_before_cast)
+        for lhs in (_one_format, _gain_first, _gain_after_cast, _gain_before_cast)
         for square in (_power, _product)
         for divided in (False, True)
     ),
@@ -95,5 +107,6 @@ RULE = Rule(
             _computed_in_single_precision,
             "the mean is taken in a format narrower than f32, which the operation would widen",
         ),
+        INTERMEDIATE_IS_READ_ELSEWHERE,
     ),
 )

@@ -79,6 +79,14 @@ ARITHMETIC: dict[str, Case] = {
 }
 
 MOVES: dict[str, Case] = {
+    "einsum of two axes": lambda x, _: torch.einsum("btk,bsk->bts", x, x.exp()).sum(-1)[..., None],
+    "einsum over batch": lambda x, _: torch.einsum("btk,btj->tkj", x, x.exp()).sum(-1)[None],
+    "einsum outer": lambda x, _: torch.einsum("btk,j->btjk", x, x[0, 0]).sum(2),
+    "einsum of many": lambda x, _: torch.einsum(
+        "bthk,bshk->tsb", x.unflatten(-1, (2, 4)), x.unflatten(-1, (2, 4))
+    ).sum(0, keepdim=True),
+    "repeat_interleave.self_int": lambda x, _: x.repeat_interleave(3, dim=-1),
+    "square.default": lambda x, _: x.square(),
     "view.default": lambda x, _: x.view(*x.shape[:2], 2, 4).sum(2),
     "flatten.using_ints": lambda x, _: x.flatten(0, 1),
     "unflatten.int": lambda x, _: x.unflatten(-1, (2, 4)).sum(-1),

@@ -3,6 +3,7 @@
 from ascendfx.ir.capture.aten.complex_pairs import COMPLEX
 from ascendfx.ir.capture.aten.compound import COMPOUND
 from ascendfx.ir.capture.aten.create import CREATE
+from ascendfx.ir.capture.aten.einsum import EINSUM
 from ascendfx.ir.capture.aten.elementwise import ELEMENTWISE
 from ascendfx.ir.capture.aten.index import INDEX
 from ascendfx.ir.capture.aten.product import PRODUCT
@@ -17,6 +18,7 @@ HANDLERS: dict[str, Handler] = {
     **COMPLEX,
     **COMPOUND,
     **CREATE,
+    **EINSUM,
     **ELEMENTWISE,
     **INDEX,
     **PRODUCT,
