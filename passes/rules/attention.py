@@ -19,8 +19,8 @@ from ascendfx.ir.ops import (
 )
 from ascendfx.ir.tensor_type import DType, broadcast
 from ascendfx.passes.graph_pass import Fidelity
+from ascendfx.passes.read_elsewhere import INTERMEDIATE_IS_READ_ELSEWHERE
 from ascendfx.passes.rule import Precondition, Rule, SideBuilder, Site, Spelling
-from ascendfx.passes.rules.intermediates import INTERMEDIATE_IS_READ_ELSEWHERE
 
 _HEADS_INSIDE = (0, 2, 1, 3)
 _KEYS_INSIDE = (0, 3, 1, 2)
@@ -72,7 +72,8 @@ def _masked_attend(b: GraphBuilder, h: Any, q: Value, kt: Value, v: Value, mask:
 
 
 def _softmax_in_single_precision(site: Site) -> bool:
-    return site.holes.get("wide", site.holes["narrow"]) in (DType.F32, DType.F64)
+    narrow = site.holes["narrow"]
+    return narrow.is_float and site.holes.get("wide", narrow) in (DType.F32, DType.F64)
 
 
 def _heads_are_numbers(site: Site) -> bool:

@@ -19,8 +19,8 @@ from ascendfx.ir.ops import (
 )
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.graph_pass import Fidelity
+from ascendfx.passes.read_elsewhere import INTERMEDIATE_IS_READ_ELSEWHERE
 from ascendfx.passes.rule import Precondition, Rule, SideBuilder, Site, Spelling
-from ascendfx.passes.rules.intermediates import INTERMEDIATE_IS_READ_ELSEWHERE
 
 _Square = Callable[[SideBuilder, Any, Value], Value]
 
@@ -81,7 +81,8 @@ def _eps_is_positive(site: Site) -> bool:
 
 
 def _computed_in_single_precision(site: Site) -> bool:
-    return site.holes["wide"] in (DType.F32, DType.F64)
+    narrow = site.holes.get("narrow", site.holes["wide"])
+    return narrow.is_float and site.holes["wide"] in (DType.F32, DType.F64)
 
 
 RULE = Rule(

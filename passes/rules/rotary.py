@@ -105,7 +105,10 @@ def _stacked_rhs(b: GraphBuilder, h: Any, x: Value, cos: Value, sin: Value) -> V
 
 def _pairs_come_back(site: Site) -> bool:
     x, cos = site.type_of("x").shape, site.type_of("cos").shape
-    turned = (*broadcast(x[:-1], cos[:-1]), site.holes["n"])
+    leading = broadcast(x[:-1], cos[:-1])
+    if leading is None:
+        return False
+    turned = (*leading, site.holes["n"])
     return site.holes["column"] == (*turned, 1) and site.holes["axis"] == len(turned)
 
 

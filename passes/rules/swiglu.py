@@ -5,8 +5,8 @@ from typing import Any
 from ascendfx.ir.graph import GraphBuilder, Value
 from ascendfx.ir.ops import Multiply, Sigmoid, Silu, Swiglu
 from ascendfx.passes.graph_pass import Fidelity
+from ascendfx.passes.read_elsewhere import INTERMEDIATE_IS_READ_ELSEWHERE
 from ascendfx.passes.rule import Precondition, Rule, SideBuilder, Site, Spelling
-from ascendfx.passes.rules.intermediates import INTERMEDIATE_IS_READ_ELSEWHERE
 
 
 def _silu(b: SideBuilder, h: Any, gate: Value, up: Value) -> Value:

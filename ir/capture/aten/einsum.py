@@ -18,7 +18,7 @@ def einsum(t: Translation, out: TensorType, equation: str, operands: Sequence[An
     """
     inputs, arrow, result = equation.replace(" ", "").partition("->")
     names = inputs.split(",")
-    if not arrow or len(names) != 2 or not _is_product(*names, result):
+    if not arrow or len(names) != 2 or not _is_product(names[0], names[1], result):
         raise t.refuse(
             f"`{equation}` is not a product of two tensors with every axis named once",
             hint="write it with torch.matmul, transpose and sum",

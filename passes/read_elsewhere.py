@@ -1,4 +1,4 @@
-"""A condition of rules that hide what they compute on the way."""
+"""The condition of rules that hide what they compute on the way."""
 
 from ascendfx.ir.graph import Value
 from ascendfx.ir.ops import Cast, Concat, Constant, Expand, Reshape, Slice, Transpose
