@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, Value
-from ascendfx.passes.match import concrete_holes, patterns_of, site_of
+from ascendfx.passes.match import COMMUTATIVE, concrete_holes, patterns_of, site_of
 from ascendfx.passes.rule import Rule, Site, as_tuple
 from ascendfx.passes.search.compile_pattern import Query, query_of
 from ascendfx.passes.search.equal_values import EqualValues, values_of
@@ -147,19 +147,30 @@ class _Saturating:
         classes: Mapping[Value, Value],
         snapshot: Graph,
     ) -> None:
-        site = self._site(query, row, classes, snapshot)
-        if site is None:
-            return
         rule, values = query.pattern.rule, self._values
-        ancestry = values.ancestry_of(site.interior)
-        repeats = ancestry.get(rule.name, 0)
-        if repeats >= (self._limits.repeats if len(site.outputs) == 1 else 1):
+        places = self._places(query, row, classes, len(snapshot.nodes))
+        if places is None:
             return
+        ancestry = values.ancestry_of(frozenset(places.values()))
+        repeats = ancestry.get(rule.name, 0)
+        if repeats >= (self._limits.repeats if len(query.pattern.outputs) == 1 else 1):
+            return
+        have = {
+            value: Value(places[value.node], value.result) if value.node in places else each
+            for value, each in classes.items()
+        }
+        site = site_of(query.pattern, snapshot, have)
+        if isinstance(site, Site):
+            values.set_ancestry({**ancestry, rule.name: repeats + 1})
+            self._replace(rule, site)
+
+    def _replace(self, rule: Rule, site: Site) -> None:
+        """Add the right side of a rule and declare it equal to the left one."""
+        values = self._values
         size = values.size
-        values.set_ancestry({**ancestry, rule.name: repeats + 1})
         operands = [site.bound[name] for name in rule.operands]
         try:
-            with values.at(snapshot.nodes[site.outputs[0].node].location):
+            with values.at(site.graph.nodes[site.outputs[0].node].location):
                 results = as_tuple(rule.rhs(values, concrete_holes(**site.holes), *operands))
         except GraphError:
             return  # the right side does not exist for these sizes
@@ -170,29 +181,18 @@ class _Saturating:
         if any(news) or values.size > size:
             self._applied[rule.name] += 1
 
-    def _site(
-        self,
-        query: Query,
-        row: tuple[int, ...],
-        classes: Mapping[Value, Value],
-        snapshot: Graph,
-    ) -> Site | None:
-        """Return the site of a row, or None where attributes or conditions do not fit."""
-        pattern = query.pattern
-        numbers = dict(zip(query.ops, row[len(query.classes) :], strict=True))
+    def _places(
+        self, query: Query, row: tuple[int, ...], classes: Mapping[Value, Value], known: int
+    ) -> Mapping[int, int] | None:
+        """Return a node for each operation of a pattern, among the first ``known`` ones."""
         places: dict[int, int] = {}
-        for position, number in numbers.items():
-            operands = tuple(classes[value] for value in pattern.nodes[position].operands)
+        for position, number in zip(query.ops, row[len(query.classes) :], strict=True):
+            operands = tuple(classes[value] for value in query.pattern.nodes[position].operands)
             op = self._engine.op_of(number)
             place = self._values.place_of(op, operands)
-            if place is None:
+            if place is None and isinstance(op, COMMUTATIVE):
                 place = self._values.place_of(op, operands[::-1])
-            if place is None or place >= len(snapshot.nodes):
+            if place is None or place >= known:
                 return None
             places[position] = place
-        have = {
-            value: Value(places[value.node], value.result) if value.node in places else each
-            for value, each in classes.items()
-        }
-        site = site_of(pattern, snapshot, have)
-        return site if isinstance(site, Site) else None
+        return places
