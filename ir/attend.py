@@ -6,7 +6,7 @@ import numpy as np
 
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array
-from ascendfx.ir.pointwise import apply_function
+from ascendfx.ir.pointwise import apply_function, holds_symbols
 from ascendfx.ir.tensor_type import TensorType
 
 
@@ -66,12 +66,12 @@ def attend(
         + mask
     )
     seen = np.broadcast_to(visible, scores.shape)
-    if scores.dtype == object:
+    if holds_symbols(scores):
         e = np.where(seen, apply_function("exp", scores), 0)
     else:
         scores = np.where(seen, scores, -np.inf)
         top = np.max(scores, axis=-1, keepdims=True)
-        e = np.exp(scores - np.where(np.isfinite(top), top, 0))
+        e = apply_function("exp", scores - np.where(top == -np.inf, 0, top))
     weights = e / np.sum(e, axis=-1, keepdims=True)
     return np.swapaxes(weights @ np.swapaxes(_per_head(v, heads), 1, 2), 1, 2)
 

@@ -57,7 +57,8 @@ class _Interpreter(Evaluator[Array]):
         self._observe = observe
 
     def step(self, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-        return op.substitute(self._sizes).reference(*operands)
+        results = op.substitute(self._sizes).reference(*operands)
+        return tuple(map(np.asarray, results))  # NumPy makes scalars of 0-d objects
 
     def tensor(self, graph: Graph, key: str) -> Array:
         return _bound(graph, self._tensors, key)

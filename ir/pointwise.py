@@ -79,8 +79,23 @@ def broadcast_operands(mnemonic: str, a: TensorType, b: TensorType) -> tuple[Dim
 
 
 def apply_function(name: str, a: Array) -> Array:
-    """Apply ``numpy.<name>``, or ``sympy.<name>`` to each element of an object array."""
-    if a.dtype == object:
-        function = getattr(sympy, name)
-        return np.vectorize(function, otypes=[object])(a) if a.size else a
-    return getattr(np, name)(a)
+    """Apply ``numpy.<name>``; in an object array, to each element what suits it.
+
+    NumPy's numbers keep their format, objects with a method of that name use it, and other
+    expressions are SymPy's.
+    """
+    if a.dtype != object:
+        return getattr(np, name)(a)
+    return np.vectorize(lambda x: _applied(name, x), otypes=[object])(a) if a.size else a
+
+
+def _applied(name: str, x: object) -> object:
+    if isinstance(x, float | np.floating):
+        return getattr(np, name)(x)
+    method = getattr(x, name, None)
+    return method() if method is not None else getattr(sympy, name)(x)
+
+
+def holds_symbols(a: Array) -> bool:
+    """Say whether the elements are expressions: then nothing overflows, and no shift is needed."""
+    return a.dtype == object and not (a.size and isinstance(a.flat[0], np.floating))

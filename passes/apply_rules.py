@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, GraphBuilder, Value
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import Fidelity, GraphPass, GraphResult
@@ -25,16 +26,22 @@ class ApplyRules(GraphPass):
     """
 
     name: ClassVar[str] = "apply-rules"
-    fidelity: ClassVar[Fidelity] = Fidelity.REAL
 
     rules: tuple[Rule, ...]
     max_rounds: int = 100
+
+    @property
+    def fidelity(self) -> Fidelity:  # pyright: ignore[reportIncompatibleVariableOverride]  # of its rules
+        """How equal the results are: as equal as the worst of the rules leaves them."""
+        order = tuple(Fidelity)
+        return max((rule.fidelity for rule in self.rules), key=order.index, default=order[0])
 
     def run_graph(self, graph: Graph) -> GraphResult:
         """Rewrite to a fixed point.
 
         Raises:
-            AssertionError: ``max_rounds`` were not enough; the rules undo each other.
+            GraphError: ``max_rounds`` were not enough; the rules undo each other, or one of them
+                matches its own result without saying so.
         """
         patterns = [pattern for rule in self.rules for pattern in patterns_of(rule)]
         applied: Counter[str] = Counter()
@@ -42,13 +49,35 @@ class ApplyRules(GraphPass):
             sites, remarks = _find(graph, patterns)
             if not sites:
                 return GraphResult(graph, dict(applied), remarks)
-            graph = DropUnused().run_graph(_replace(graph, sites)).graph
+            graph = DropUnused().run_graph(replace_sites(graph, sites)).graph
             applied.update(rule.name for rule, _ in sites)
             patterns = [each for each in patterns if not each.rule.cyclic]
-        raise AssertionError(f"no fixed point after {self.max_rounds} rounds: {dict(applied)}")
+        raise GraphError(
+            "rules-never-end",
+            f"after {self.max_rounds} rounds a rule still applies: {dict(applied)}",
+            hint="a rule that matches its own result is declared cyclic=True, and has one round",
+        )
 
 
 _Site = tuple[Rule, Site]
+
+
+def right_side(
+    builder: GraphBuilder, rule: Rule, site: Site, operands: Sequence[Value]
+) -> tuple[Value, ...]:
+    """Append the right side of a rule for a site, anywhere; its nodes come from where the root is.
+
+    Args:
+        builder: Where the nodes go.
+        rule: The rule.
+        site: What `match_at` found, in its own graph.
+        operands: The values of the builder that stand for the operands of the rule, in their order.
+
+    Raises:
+        GraphError: The right side is not well typed there.
+    """
+    with builder.at(site.graph.nodes[site.outputs[0].node].location):
+        return as_tuple(rule.rhs(builder, concrete_holes(**site.holes), *operands))
 
 
 def _find(graph: Graph, patterns: Sequence[Pattern]) -> tuple[list[_Site], tuple[str, ...]]:
@@ -63,6 +92,8 @@ def _find(graph: Graph, patterns: Sequence[Pattern]) -> tuple[list[_Site], tuple
         if site is None:
             remarks += misses
             continue
+        if not any(graph.use_count(value) for value in site[1].outputs):
+            continue  # nobody reads what would be replaced, but the node has another result
         if any(value in taken for value in site[1].outputs):
             continue  # one of several results that another site replaces: in the next round
         if not _comes_after_its_operands(site[1]):
@@ -125,7 +156,8 @@ def _depends_on_itself(site: Site) -> bool:
     return any(value.node in needed for value in site.outputs)
 
 
-def _replace(graph: Graph, sites: Sequence[_Site]) -> Graph:
+def replace_sites(graph: Graph, sites: Sequence[_Site]) -> Graph:
+    """Return the graph with the right side at every site, where the sites do not overlap."""
     replaced = {value: each for each in sites for value in each[1].outputs}
     builder = GraphBuilder(graph.name)
     moved: dict[Value, Value] = {}
@@ -137,9 +169,7 @@ def _replace(graph: Graph, sites: Sequence[_Site]) -> Graph:
         if value in replaced:
             rule, site = replaced[value]
             operands = [ensure(site.bound[name]) for name in rule.operands]
-            root = graph.nodes[site.outputs[0].node]
-            with builder.at(root.location):  # new nodes come from where the root came from
-                results = as_tuple(rule.rhs(builder, concrete_holes(**site.holes), *operands))
+            results = right_side(builder, rule, site, operands)
             moved.update(zip(site.outputs, results, strict=True))
         else:
             operands = [ensure(operand) for operand in node.operands]

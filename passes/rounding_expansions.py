@@ -1,6 +1,7 @@
 """Rounding bounds of fused operations: the bounds of the primitive steps they stand for."""
 
 from collections.abc import Callable
+from functools import reduce
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from ascendfx.ir.ops import (
     Concat,
     Divide,
     GatherRows,
+    Matmul,
     Multiply,
     RaggedAttention,
     ReduceMean,
@@ -28,6 +30,7 @@ from ascendfx.ir.ops import (
     Subtract,
     Swiglu,
     TakeAlong,
+    Transpose,
 )
 
 Bounded = tuple[Array, Array]
@@ -93,6 +96,35 @@ def _route(step: Step, op: RouteTopk, logits: Bounded, *bias: Bounded) -> Bounde
     return step(Multiply(), weights, exact(op.scale))
 
 
+def _attention(step: Step, op: Attention, *operands: Bounded) -> Bounded:
+    queries, keys = operands[: op.parts], operands[op.parts : 2 * op.parts]
+    heads = queries[0][0].shape[2]
+    products = [
+        step(
+            Matmul(),
+            step(Transpose((0, 2, 1, 3)), q),
+            step(Transpose((0, 2, 3, 1)), _per_head(k, heads)),
+        )
+        for q, k in zip(queries, keys, strict=True)
+    ]
+    scores = reduce(lambda a, b: step(Add(), a, b), products)
+    scores = step(Multiply(), scores, exact(op.scale))
+    if op.masked:
+        scores = step(Add(), scores, operands[-1])
+    if op.causal:
+        value, error = scores
+        hidden = ~np.tril(np.ones(value.shape[-2:], bool))
+        scores = np.where(hidden, -np.inf, value), np.where(hidden, 0, error)
+    values = step(Transpose((0, 2, 1, 3)), _per_head(operands[2 * op.parts], heads))
+    return step(Transpose((0, 2, 1, 3)), step(Matmul(), step(Softmax(3), scores), values))
+
+
+def _per_head(x: Bounded, heads: int) -> Bounded:
+    value, error = x
+    copies = heads // value.shape[2]
+    return np.repeat(value, copies, axis=2), np.repeat(error, copies, axis=2)
+
+
 def _ragged(step: Step, op: RaggedAttention, *operands: Bounded) -> Bounded:
     p = op.parts
     positions, requests = (operands[2 * p + i][0] for i in (1, 2))
@@ -113,6 +145,7 @@ def _ragged(step: Step, op: RaggedAttention, *operands: Bounded) -> Bounded:
 
 
 EXPANSIONS: dict[type[Op], Callable[..., Bounded]] = {
+    Attention: _attention,
     CombineExperts: _combine,
     RaggedAttention: _ragged,
     RmsNorm: _rms_norm,

@@ -12,7 +12,6 @@ import numpy as np
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.ops import (
     Add,
-    Attention,
     CacheRead,
     CacheWrite,
     Cast,
@@ -91,99 +90,100 @@ def movable(op: Op, values: list[Array], errors: list[Array]) -> list[Array]:
     return [values[i] if i in kept.get(type(op), ()) else errors[i] for i in range(len(values))]
 
 
-_Rule = Callable[[Op, list[Array], list[Array], Array], Array]
+_Rule = Callable[[Op, list[Array], list[Array], Array, float], Array]
+"""Operation, operands, their errors, the result and the unit roundoff; returns the error."""
 
 
 def _product(multiply: Callable[[Array, Array], Array], terms: int) -> _Rule:
-    def rule(_op: Op, v: list[Array], e: list[Array], _y: Array) -> Array:
+    def rule(_op: Op, v: list[Array], e: list[Array], _y: Array, u: float) -> Array:
         a, c = np.abs(v[0]), np.abs(v[1])
         whole = multiply(a + e[0], c + e[1]) - multiply(a, c)
-        return whole + (terms + np.shape(v[0])[-1]) * UNIT * multiply(a, c)
+        return whole + (terms + np.shape(v[0])[-1]) * u * multiply(a, c)
 
     return rule
 
 
-def _grouped(op: Op, v: list[Array], e: list[Array], _y: Array) -> Array:
+def _grouped(op: Op, v: list[Array], e: list[Array], _y: Array, u: float) -> Array:
     (exact,) = op.reference(np.abs(v[0]), np.abs(v[1]), *v[2:])
     (high,) = op.reference(np.abs(v[0]) + e[0], np.abs(v[1]) + e[1], *v[2:])
-    return high - exact + (v[0].shape[-1] + 1) * UNIT * exact
+    return high - exact + (v[0].shape[-1] + 1) * u * exact
 
 
-def _summed(op: Op, v: list[Array], e: list[Array], y: Array) -> Array:
+def _summed(op: Op, v: list[Array], e: list[Array], y: Array, u: float) -> Array:
     (total,) = op.reference(np.abs(v[0]))
     (error,) = op.reference(e[0])
-    return error + (v[0].size // max(y.size, 1) + 2) * UNIT * total
+    return error + (v[0].size // max(y.size, 1) + 2) * u * total
 
 
-def _cumulated(op: Op, v: list[Array], e: list[Array], y: Array) -> Array:
-    return op.reference(e[0])[0] + y.shape[0] * UNIT * op.reference(np.abs(v[0]))[0]
+def _cumulated(op: Op, v: list[Array], e: list[Array], y: Array, u: float) -> Array:
+    return op.reference(e[0])[0] + y.shape[0] * u * op.reference(np.abs(v[0]))[0]
 
 
-def _softmax(op: Op, v: list[Array], e: list[Array], y: Array) -> Array:
+def _softmax(op: Op, v: list[Array], e: list[Array], y: Array, u: float) -> Array:
+    """Bound by the errors of the exponents: each its own, and the average of all in the sum.
+
+    The subtracted maximum is one of the values and the same everywhere, so that its error cancels.
+    """
     axis = cast("Softmax", op).axis
-    finite = np.where(np.isfinite(v[0]), v[0], 0)
-    worst = np.max(np.where(y > 0, e[0] + UNIT * np.abs(finite), 0), axis=axis, keepdims=True)
-    return y * (np.expm1(2 * worst) + (v[0].shape[axis] + 6) * UNIT)
+    top = np.max(v[0], axis=axis, keepdims=True)
+    seen = np.isfinite(v[0]) & (y > 0)
+    exponents = np.where(seen, e[0] + u * np.abs(np.where(seen, v[0] - top, 0)), 0)
+    own = np.expm1(exponents)
+    average = np.sum(y * own, axis=axis, keepdims=True)
+    return y * (own + average + own * average + (v[0].shape[axis] + 6) * u)
 
 
-def _attention(op: Op, v: list[Array], e: list[Array], y: Array) -> Array:
-    attention = cast("Attention", op)
-    parts, scale = attention.parts, abs(attention.scale)
-    heads = v[0].shape[2]
-    scores: Array = np.zeros(())
-    inner = sum(each.shape[-1] for each in v[:parts]) + 3
-    for q, k, eq, ek in zip(v[:parts], v[parts:], e[:parts], e[parts:], strict=False):
-        wide = np.repeat(np.abs(k), heads // k.shape[2], axis=2)
-        exact = np.einsum("bthd,bshd->bhts", np.abs(q), wide)
-        more = np.repeat(ek, heads // ek.shape[2], axis=2)
-        high = np.einsum("bthd,bshd->bhts", np.abs(q) + eq, wide + more)
-        scores = scores + scale * (high - exact + inner * UNIT * exact)
-    if attention.masked:
-        mask = v[2 * parts + 1]
-        scores = scores + np.where(np.abs(mask) < 1e30, e[2 * parts + 1] + UNIT * np.abs(mask), 0)
-    worst = np.max(scores, axis=-1, keepdims=True)
-    values = np.abs(v[2 * parts]) + e[2 * parts]
-    top = np.max(values, axis=1)
-    relative = np.expm1(2 * worst) + (2 * values.shape[1] + 8) * UNIT
-    per_head = np.repeat(top, heads // top.shape[1], axis=1)
-    error = np.max(e[2 * parts]) + relative[..., 0][..., None] * per_head[:, :, None]
-    return np.swapaxes(error, 1, 2)
+def _larger(v: list[Array], e: list[Array], y: Array) -> Array:
+    """Bound the error of a maximum: between those of the lower and the upper bounds."""
+    high = np.maximum(v[0] + e[0], v[1] + e[1])
+    low = np.maximum(v[0] - e[0], v[1] - e[1])
+    return np.where(np.isfinite(y), np.maximum(high - y, y - low), 0)
+
+
+def _largest(op: Op, v: list[Array], e: list[Array], y: Array) -> Array:
+    known = np.isfinite(v[0])
+    (high,), (low,) = (op.reference(np.where(known, v[0] + s * e[0], v[0])) for s in (1, -1))
+    return np.where(np.isfinite(y), np.maximum(high - y, y - low), 0)
+
+
+def _silu_slope(x: Array) -> Array:
+    s = 1 / (1 + np.exp(-x))
+    return s * (1 + np.abs(x) * (1 - s))
 
 
 RULES: Mapping[type[Op], _Rule] = {
-    Add: lambda _, v, e, y: e[0] + e[1] + UNIT * np.abs(y),
-    Attention: _attention,
-    Cos: lambda _, v, e, y: e[0] + 2 * UNIT,
+    Add: lambda _, v, e, y, u: e[0] + e[1] + u * np.abs(y),
+    Cos: lambda _, v, e, y, u: e[0] + 2 * u,
     CumulativeSum: _cumulated,
-    Divide: lambda _, v, e, y: (
-        (e[0] + np.abs(y) * e[1]) / np.maximum(np.abs(v[1]) - e[1], 0) + UNIT * np.abs(y)
+    Divide: lambda _, v, e, y, u: (
+        (e[0] + np.abs(y) * e[1]) / np.maximum(np.abs(v[1]) - e[1], 0) + u * np.abs(y)
     ),
-    Exp: lambda _, v, e, y: y * (np.expm1(e[0]) + 2 * UNIT),
+    Exp: lambda _, v, e, y, u: y * (np.expm1(e[0]) + 2 * u),
     GroupedLinear: _grouped,
     HeadLinear: _grouped,
     Linear: _product(lambda a, c: a @ c.T, 1),
-    Log: lambda _, v, e, y: e[0] / np.maximum(np.abs(v[0]) - e[0], 0) + 2 * UNIT * np.abs(y),
+    Log: lambda _, v, e, y, u: e[0] / np.maximum(np.abs(v[0]) - e[0], 0) + 2 * u * np.abs(y),
     Matmul: _product(lambda a, c: a @ c, 1),
-    Maximum: lambda _, v, e, y: np.maximum(*np.broadcast_arrays(*e)),
-    Minimum: lambda _, v, e, y: np.maximum(*np.broadcast_arrays(*e)),
-    Multiply: lambda _, v, e, y: (
-        np.abs(v[0]) * e[1] + np.abs(v[1]) * e[0] + e[0] * e[1] + UNIT * np.abs(y)
+    Maximum: lambda _, v, e, y, u: _larger(v, e, y),
+    Minimum: lambda _, v, e, y, u: _larger([-v[0], -v[1]], e, -y),
+    Multiply: lambda _, v, e, y, u: (
+        np.abs(v[0]) * e[1] + np.abs(v[1]) * e[0] + e[0] * e[1] + u * np.abs(y)
     ),
-    Power: lambda _, v, e, y: (
-        2 * np.abs(v[1]) * np.abs(v[0]) ** np.maximum(v[1] - 1, 0) * e[0] + 3 * UNIT * np.abs(y)
+    Power: lambda _, v, e, y, u: (
+        2 * np.abs(v[1]) * np.abs(v[0]) ** np.maximum(v[1] - 1, 0) * e[0] + 3 * u * np.abs(y)
     ),
-    Reciprocal: lambda _, v, e, y: (
-        np.abs(y) * e[0] / np.maximum(np.abs(v[0]) - e[0], 0) + UNIT * np.abs(y)
+    Reciprocal: lambda _, v, e, y, u: (
+        np.abs(y) * e[0] / np.maximum(np.abs(v[0]) - e[0], 0) + u * np.abs(y)
     ),
-    ReduceMax: lambda op, v, e, y: op.reference(e[0])[0],
+    ReduceMax: lambda op, v, e, y, u: _largest(op, v, e, y),
     ReduceMean: _summed,
     ReduceSum: _summed,
-    Relu: lambda _, v, e, y: e[0],
-    Rsqrt: lambda _, v, e, y: y * e[0] / v[0] + 3 * UNIT * y,
-    Sigmoid: lambda _, v, e, y: e[0] / 4 + 4 * UNIT,
-    Silu: lambda _, v, e, y: 1.1 * e[0] + 5 * UNIT * np.abs(v[0]),
-    Sin: lambda _, v, e, y: e[0] + 2 * UNIT,
+    Relu: lambda _, v, e, y, u: np.where(v[0] > 0, e[0], np.maximum(v[0] + e[0], 0)),
+    Rsqrt: lambda _, v, e, y, u: y * e[0] / v[0] + 3 * u * y,
+    Sigmoid: lambda _, v, e, y, u: y * ((1 - y) * np.expm1(e[0]) + 4 * u),
+    Silu: lambda _, v, e, y, u: _silu_slope(v[0]) * np.expm1(e[0]) + 5 * u * np.abs(y),
+    Sin: lambda _, v, e, y, u: e[0] + 2 * u,
     Softmax: _softmax,
-    Sqrt: lambda _, v, e, y: e[0] / np.maximum(y, UNIT) + UNIT * y,
-    Subtract: lambda _, v, e, y: e[0] + e[1] + UNIT * np.abs(y),
+    Sqrt: lambda _, v, e, y, u: e[0] / np.maximum(y, u) + u * y,
+    Subtract: lambda _, v, e, y, u: e[0] + e[1] + u * np.abs(y),
 }

@@ -13,7 +13,20 @@ from ascendfx.ir.ops import Input
 from ascendfx.ir.size import bind_size, names_in
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.match import concrete_holes
-from ascendfx.passes.rule import OperandForm, Rule, Side, Spelling, as_tuple, parse_operand
+from ascendfx.passes.rule import (
+    OperandForm,
+    Rule,
+    Side,
+    Spelling,
+    Values,
+    as_tuple,
+    parse_operand,
+)
+
+FREE = "format of operands without one"
+"""Key of the holes; not a name that a side could read."""
+LEADS = "leading axes by operand"
+"""Key of the holes: other sizes than ``lead`` for the ``*`` of some operands."""
 
 
 def forms_of(rule: Rule) -> dict[str, OperandForm]:
@@ -36,14 +49,17 @@ def holes_of(rule: Rule, spelling: Spelling, sizes: Mapping[str, Any]) -> dict[s
 
 
 def operand_types(rule: Rule, holes: Mapping[str, Any]) -> dict[str, TensorType]:
-    """Return the types of the operands."""
+    """Return the types of the operands.
+
+    A format that the rule leaves open is f32, or what ``holes`` has under `FREE`.
+    """
     types: dict[str, TensorType] = {}
     for name, form in forms_of(rule).items():
         numbers = {key: value for key, value in holes.items() if isinstance(value, int)}
         shape = tuple(bind_size(axis, numbers) for axis in form.axes)
         dtype = form.format if isinstance(form.format, DType) else holes.get(form.format or "")
-        lead = tuple(holes["lead"]) if form.rest else ()
-        types[name] = TensorType(dtype or DType.F32, lead + shape)
+        lead = tuple(holes.get(LEADS, {}).get(name, holes["lead"])) if form.rest else ()
+        types[name] = TensorType(dtype or holes.get(FREE, DType.F32), lead + shape)
     return types
 
 
@@ -87,24 +103,41 @@ def unequal_sizes(rule: Rule, spelling: Spelling, lead: tuple[int, ...]) -> dict
     )
 
 
-def random_sizes(rule: Rule, random: np.random.Generator) -> dict[str, Any]:
-    """Return a size of at most five for each letter, and at most two leading axes."""
+def random_sizes(rule: Rule, random: np.random.Generator, *, largest: int = 5) -> dict[str, Any]:
+    """Return a size of at most ``largest`` for each letter, and at most two leading axes."""
+    least = {each: rule.minimum.get(each, 1) for each in letters_of(rule)}
     sizes: dict[str, Any] = {
-        letter: int(random.integers(rule.minimum.get(letter, 1), 6)) for letter in letters_of(rule)
+        letter: int(random.integers(low, max(low, largest) + 1)) for letter, low in least.items()
     }
     sizes["lead"] = tuple(int(n) for n in random.integers(1, 4, random.integers(0, 3)))
     return sizes
 
 
 def random_operands(
-    rule: Rule, holes: Mapping[str, Any], random: np.random.Generator
+    rule: Rule, holes: Mapping[str, Any], random: np.random.Generator, *, whole: bool = False
 ) -> dict[str, Array]:
-    """Return normal numbers for floats, and integers below what the rule says."""
+    """Return floats in the range of each operand, and integers below what the rule says.
+
+    Floats are normal numbers, or with ``whole`` whole numbers of at most three: examples of few
+    digits, with many equal elements.
+    """
     tensors: dict[str, Array] = {}
     for name, kind in operand_types(rule, holes).items():
         shape = [bind_size(d, {}) for d in kind.shape]
         if kind.dtype.is_float:
-            tensors[name] = random.standard_normal(shape)
-        else:
+            normal = random.standard_normal(shape)
+            drawn = np.asarray(np.rint(2 * normal).clip(-3, 3) if whole else normal)
+            tensors[name] = within(rule.values.get(name, Values()), drawn)
+        elif name in rule.below:
             tensors[name] = random.integers(0, holes[rule.below[name]], shape)
+        elif kind.dtype is DType.BOOL:
+            tensors[name] = random.integers(0, 2, shape).astype(bool)
+        else:
+            tensors[name] = random.integers(-3, 4, shape)
     return tensors
+
+
+def within(values: Values, drawn: Array) -> Array:
+    """Return what was drawn, moved into a range; signs go where the range excludes one."""
+    signed = np.abs(drawn) if values.low >= 0 else drawn
+    return np.clip(signed, values.low, values.high)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
-from ascendfx.ir.pointwise import apply_function
+from ascendfx.ir.pointwise import apply_function, holds_symbols
 from ascendfx.ir.tensor_type import DType, TensorType
 
 
@@ -65,6 +65,7 @@ class RouteTopk(Op):
             raise OpTypeError(f"route_topk: unknown {self.scoring} or {self.group_score}")
         if (
             not isinstance(experts, int)
+            or self.groups < 1
             or experts % self.groups
             or not 1 <= self.topk_groups <= self.groups
         ):
@@ -84,7 +85,8 @@ class RouteTopk(Op):
         if self.scoring == "sigmoid":
             scores = 1 / (1 + apply_function("exp", -logits))
         else:
-            e = np.exp(logits - np.max(logits, axis=-1, keepdims=True))
+            shift = 0 if holds_symbols(logits) else np.max(logits, axis=-1, keepdims=True)
+            e = apply_function("exp", logits - shift)
             scores = e / np.sum(e, axis=-1, keepdims=True)
         choice = self._limit_groups(scores + operands[1] if self.biased else scores)
         ids = np.argsort(-choice, axis=-1, kind="stable")[..., : self.k]

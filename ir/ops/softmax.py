@@ -7,7 +7,7 @@ import numpy as np
 
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
-from ascendfx.ir.pointwise import apply_function
+from ascendfx.ir.pointwise import apply_function, holds_symbols
 from ascendfx.ir.tensor_type import TensorType
 
 
@@ -37,6 +37,6 @@ class Softmax(Op):
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """Normalise; symbols are not shifted, because the shift cancels."""
         (a,) = operands
-        shifted = a if a.dtype == object else a - np.max(a, axis=self.axis, keepdims=True)
+        shifted = a if holds_symbols(a) else a - np.max(a, axis=self.axis, keepdims=True)
         e = apply_function("exp", shifted)
         return (e / np.sum(e, axis=self.axis, keepdims=True),)

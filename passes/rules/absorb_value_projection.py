@@ -7,7 +7,14 @@ from typing import Any
 from ascendfx.ir.graph import GraphBuilder, Value
 from ascendfx.ir.ops import HeadLinear, RaggedAttention
 from ascendfx.passes.graph_pass import Fidelity
-from ascendfx.passes.rule import Proof, Rule, SideBuilder, Spelling
+from ascendfx.passes.rule import Proof, Rule, SideBuilder, Spelling, Values
+
+_SCORED = Values(
+    low=-1.0,
+    high=1.0,
+    because="an error of the weights pⱼ, which grows with the scores, acts on W cⱼ in both forms; "
+    "the bound takes it to be independent of what cancels in W cⱼ",
+)
 
 
 def _lhs(b: SideBuilder, h: Any, *operands: Value, parts: int) -> Value:
@@ -46,6 +53,7 @@ def _rule(parts: int) -> Rule:
         holes=lambda _: {"scale": 0.5},
         below={"positions": "s", "row_request": "b"},
         proof=Proof.EXHAUSTIVE,
+        values=dict.fromkeys(scored, _SCORED),
     )
 
 

@@ -117,6 +117,7 @@ def _groups_are_contiguous(site: Site) -> bool:
     return (
         len(grouped) == len(shape) + 1
         and grouped[-2] * grouped[-1] == shape[-1]
+        and site.holes["zeros"] == grouped[:-1]
         and site.holes["column"] == (*grouped[:-1], 1)
         and site.holes["flat"] == shape
     )

@@ -13,9 +13,9 @@ from ascendfx.ir.ops import Call
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.pipeline import RAISE, run_pipeline
+from ascendfx.passes.proof.graph_mutants import some_mutants
 from ascendfx.passes.rebuild import rebuild
 from tests.passes.test_raising_near_misses import check, runs
-from tests.strategies.mutants import some_mutants
 from tests.strategies.program_tensors import random_tensors
 from tests.strategies.rounding_bound import assert_equal_up_to_rounding
 

@@ -13,9 +13,9 @@ from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import RAISE, run_pipeline
+from ascendfx.passes.proof.graph_mutants import mutants
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import RAISING, RULES, SPLITTING
-from tests.strategies.mutants import mutants
 from tests.strategies.program_tensors import random_tensors
 from tests.strategies.rounding_bound import assert_equal_up_to_rounding
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from ascendfx.ir.op import Array
-from ascendfx.passes.rule import Rule
-from ascendfx.passes.rule_sides import letters_of, operand_types
+from ascendfx.passes.rule import Rule, Values
+from ascendfx.passes.rule_sides import letters_of, operand_types, within
 
 _LEAST = 1e-30  # products of several of them do not underflow, which rounding bounds leave out
 ELEMENTS = st.sampled_from([0.0, 1.0]) | st.floats(_LEAST, 4) | st.floats(-4, -_LEAST)
@@ -33,7 +33,8 @@ def operands_of(draw: st.DrawFn, rule: Rule, holes: Mapping[str, Any]) -> dict[s
     for name, kind in operand_types(rule, holes).items():
         shape = tuple(d for d in kind.shape if isinstance(d, int))
         if kind.dtype.is_float:
-            arrays[name] = draw(hnp.arrays(np.float64, shape, elements=ELEMENTS), label=name)
+            drawn = draw(hnp.arrays(np.float64, shape, elements=ELEMENTS), label=name)
+            arrays[name] = within(rule.values.get(name, Values()), drawn)
         else:
             elements = st.integers(0, holes[rule.below[name]] - 1)
             arrays[name] = draw(hnp.arrays(np.int64, shape, elements=elements), label=name)

@@ -1,0 +1,1 @@
+"""What shows that a rule is right: for all values, in every format, wherever it fires."""

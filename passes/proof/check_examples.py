@@ -1,0 +1,74 @@
+"""What is checked of a rule in programs: it fires, it ends, and each precondition is needed."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.graph import Value
+from ascendfx.ir.program import Program
+from ascendfx.passes.apply_rules import ApplyRules
+from ascendfx.passes.match import Miss, match_at, patterns_of
+from ascendfx.passes.rule import Precondition, Rule, Spelling
+from ascendfx.passes.rule_sides import holes_of, side_of, unequal_sizes
+
+_ROUNDS = 12
+
+
+def check_fires(rule: Rule, spelling: Spelling) -> str:
+    """Match the left side with itself, preconditions and surroundings aside."""
+    alone = replace(rule, spellings=(spelling,), when=(), derive=lambda _: {})
+    holes = holes_of(rule, spelling, unequal_sizes(rule, spelling, (7,)))
+    lhs = side_of(rule, spelling.lhs, holes)
+    result = match_at(patterns_of(alone)[0], lhs, lhs.outputs[0])
+    return (
+        f"it does not match its own left side: {result.reason}" if isinstance(result, Miss) else ""
+    )
+
+
+def check_example(rule: Rule, example: Program | None) -> str:
+    """Apply the rule in its example: it must change something, and come to an end."""
+    if example is None:
+        return "there is no example in which it applies"
+    try:
+        result = ApplyRules((rule,), max_rounds=_ROUNDS).run(example)
+    except GraphError as error:
+        if error.code == "rules-never-end":
+            return f"it matches its own result again and again: after {_ROUNDS} rounds it applies"
+        return f"its right side is not well typed in its example: {error.reason}"
+    if result.program is not example:
+        return ""
+    near = "".join(f" ({remark})" for remark in result.remarks[:1])
+    return f"it does not apply in its example{near}"
+
+
+def check_necessity(rule: Rule, condition: Precondition, example: Program | None) -> Iterator[str]:
+    """Show that the precondition forbids its example, and that it alone does."""
+    blocks = condition.blocks
+    if example is None:
+        yield f"there is no example for the precondition `{blocks}`"
+        return
+    try:
+        result = ApplyRules((rule,)).run(example)
+    except GraphError as error:
+        yield f"in the example of `{blocks}` it builds what is not well typed: {error.reason}"
+        return
+    if result.program is not example:
+        yield f"it applies in the example of `{blocks}`"
+        return
+    others = replace(rule, when=tuple(each for each in rule.when if each is not condition))
+    if not _would_change(others, example):
+        yield f"the precondition `{blocks}` is not what forbids it in its example"
+    elif not any(condition.otherwise in remark for remark in result.remarks):
+        yield f"in the example of `{blocks}` its remark is not given"
+
+
+def _would_change(rule: Rule, example: Program) -> bool:
+    """Say whether the rule finds a site; building there what is not well typed counts as one."""
+    return any(
+        not isinstance(match_at(pattern, graph, Value(position, root.result)), Miss)
+        for pattern in patterns_of(rule)
+        for root in pattern.outputs[:1]
+        for graph in example.graphs
+        for position, node in enumerate(graph.nodes)
+        if root.result < len(node.types)
+    )
