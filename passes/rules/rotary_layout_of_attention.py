@@ -12,10 +12,10 @@ from ascendfx.passes.rule import Rule, SideBuilder, Spelling
 _ROTATED = {
     "q": "b t h 2*n",
     "k": "b s g 2*n",
-    "q_cos": "b t i n",
-    "q_sin": "b t i n",
-    "k_cos": "b s j n",
-    "k_sin": "b s j n",
+    "q_cos": "b t 1 n",
+    "q_sin": "b t 1 n",
+    "k_cos": "b s 1 n",
+    "k_sin": "b s 1 n",
 }
 
 
