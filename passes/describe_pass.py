@@ -4,7 +4,7 @@ import enum
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import reduce
+from functools import partial, reduce
 from importlib import import_module
 from typing import Any
 
@@ -107,26 +107,32 @@ def _rule_at(path: str) -> Rule:
 
 
 def _path_of_rule(rule: Rule) -> str:
-    """Return where a rule can be found: by its name in the library, else by import.
-
-    A rule of the library may be made by a function, and then no module has it under a name.
-    """
-    if any(each is rule for each in RULES):
-        return f"{_LIBRARY}:{rule.name}"
-    home = getattr(rule.rhs, "__module__", "")
+    """Return where a rule can be imported: in the module of its right side, also in a tuple."""
+    side: Any = rule.rhs
+    while isinstance(side, partial):
+        side = side.func
+    home = getattr(side, "__module__", "")
     module = sys.modules.get(home)
     for name, each in sorted(vars(module).items()) if module else ():
         if each is rule:
             return f"{home}:{name}"
+        if isinstance(each, tuple):
+            for i, inner in enumerate(each):  # pyright: ignore[reportUnknownVariableType]
+                if inner is rule:
+                    return f"{home}:{name}.{i}"
     return f"{home}:{rule.name}"
 
 
 def _imported(path: str) -> Any:
     module, _, name = path.partition(":")
     try:
-        return reduce(getattr, name.split("."), import_module(module))
-    except (ImportError, AttributeError, ValueError) as error:
+        return reduce(_member, name.split("."), import_module(module))
+    except (ImportError, AttributeError, ValueError, LookupError, TypeError) as error:
         raise _unknown(path, str(error)) from error
+
+
+def _member(owner: Any, name: str) -> Any:
+    return owner[int(name)] if name.isdecimal() else getattr(owner, name)
 
 
 def _unknown(path: str, why: str) -> GraphError:

@@ -29,12 +29,14 @@ class Case:
         sizes: Named sizes.
         tokens: Ids ``[1, tokens]`` if the program is run on tokens, step by step: for passes that
             change what the entry takes. None: the entry is run once, on ``tensors``.
+        after: What the pass made, if the pass itself cannot be run.
     """
 
     program: Program
     tensors: Mapping[str, Array]
     sizes: Mapping[str, int]
     tokens: Array | None = None
+    after: Program | None = None
 
     @property
     def nodes(self) -> int:
@@ -106,20 +108,24 @@ class Judge:
     """Runs the pass on candidates.
 
     Attributes:
-        rewrite: The pass.
+        rewrite: The pass; None if cases have the program after it.
         fidelity: What it promises.
     """
 
-    rewrite: Callable[[Program], Program]
+    rewrite: Callable[[Program], Program] | None
     fidelity: Fidelity
+
+    def after(self, case: Case) -> Program:
+        """Return the program after the pass."""
+        if self.rewrite is not None:
+            return self.rewrite(case.program)
+        return case.after or case.program
 
     def observe(self, case: Case) -> Observed | None:
         """Return the difference that the pass makes, or None if it makes none or cannot run."""
         try:
             verify_program(case.program)
-            after = self.rewrite(case.program)
-            if after is case.program:
-                return None
-            return observe(case, after, self.fidelity)
+            after = self.after(case)
+            return None if after is case.program else observe(case, after, self.fidelity)
         except FAILURES:
             return None

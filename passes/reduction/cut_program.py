@@ -74,13 +74,20 @@ class CannotCutError(ValueError):
     """A value has no leaf of the kind that is needed."""
 
 
-def cut_program(recorded: Recording, keep: frozenset[Point], output: Point) -> Case:
-    """Return the case of the kept nodes; its outputs are the results of one of them.
+def cut_program(recorded: Recording, keep: frozenset[Point]) -> Case:
+    """Return the case of the kept nodes; those that no kept node reads are its outputs.
 
     Raises:
         CannotCutError: The program runs on tokens, and a value does not follow the token axis.
     """
-    return _Cutter(recorded, keep).run(output)
+    return _Cutter(recorded, keep).run()
+
+
+def ends_of(recorded: Recording, keep: frozenset[Point]) -> list[Point]:
+    """Return the kept nodes that no kept node reads, in order; the call is none of them."""
+    read = {each for point in keep for each in recorded.reads(point)}
+    call = (recorded.program.main.name, recorded.call)
+    return sorted(point for point in keep - read if point != call)
 
 
 @dataclass
@@ -89,27 +96,46 @@ class _Cutter:
     keep: frozenset[Point]
     tensors: dict[str, Array] = field(default_factory=dict[str, Array])
 
-    def run(self, output: Point) -> Case:
+    def run(self) -> Case:
         recorded = self.recorded
         main, function = recorded.program.main, recorded.function
         self._main = GraphBuilder(main.name)
         self._known: dict[Value, Value] = {}
         self._leaves: dict[str, Value] = {}
         self._function: Graph | None = None
+        self._results: tuple[Value, ...] | None = None
+        ends = ends_of(recorded, self.keep)
+        inner = [point for point in ends if function is not None and point[0] == function.name]
         self._wanted: list[Value] = []
-        if function is not None and output[0] == function.name:
-            self._wanted = _results(function, output[1])
-        results = (
-            [self._of_main(value) for value in _results(main, output[1])]
-            if output[0] == main.name
-            else list(self._call())
-        )
+        if function is not None:
+            if any(main.nodes[point[1]].operands for point in self._readers_of_call()):
+                self._wanted += function.outputs
+            self._wanted += [v for point in inner for v in _results(function, point[1])]
+        outer = [
+            value for point in ends if point not in inner for value in _results(main, point[1])
+        ]
+        results = [self._of_main(value) for value in outer]
+        if inner:
+            made = self._called()
+            results += made[len(made) - sum(len(_results(*self._at(p))) for p in inner) :]
         graphs = [self._main.build(*results)] + ([self._function] if self._function else [])
         program = Program(tuple(graphs), recorded.program.recipes).pruned()
         for name in checkpoint_types(program):
             if name not in self.tensors:
                 self.tensors[name] = recorded.tensors[name]
         return Case(program, self.tensors, recorded.sizes, recorded.tokens)
+
+    def _at(self, point: Point) -> tuple[Graph, int]:
+        return self.recorded.program.by_name[point[0]], point[1]
+
+    def _readers_of_call(self) -> list[Point]:
+        """Return the kept nodes of the entry that read a result of the call."""
+        main, call = self.recorded.program.main, self.recorded.call
+        return [
+            point
+            for point in self.keep
+            if point[0] == main.name and any(v.node == call for v in main.nodes[point[1]].operands)
+        ]
 
     def _of_main(self, value: Value) -> Value:
         main = self.recorded.program.main
@@ -134,12 +160,15 @@ class _Cutter:
             self.tensors[node.op.name] = self.recorded.tensors[node.op.name]
 
     def _result_of_call(self, value: Value) -> Value:
-        function = self.recorded.function
-        assert function is not None  # noqa: S101  # there is a call
-        self._wanted = list(function.outputs)
-        for i, result in enumerate(self._call()):
-            self._known[Value(value.node, i)] = result
+        for i, result in enumerate(self._called()):
+            self._known.setdefault(Value(value.node, i), result)
         return self._known[value]
+
+    def _called(self) -> tuple[Value, ...]:
+        """Return the results of the one call: those the entry reads, then the ends inside."""
+        if self._results is None:
+            self._results = self._call()
+        return self._results
 
     def _call(self) -> tuple[Value, ...]:
         recorded = self.recorded

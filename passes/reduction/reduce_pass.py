@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ascendfx.ir.graph import Graph
+from ascendfx.ir.location import Location
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Call
 from ascendfx.ir.program import Program
+from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.graph_pass import Fidelity, ProgramPass
 from ascendfx.passes.random_weights import checkpoint_types
 from ascendfx.passes.reduction.case import Case, Judge, Observed, observe
@@ -17,6 +19,7 @@ from ascendfx.passes.reduction.cut_program import Point, Recording
 from ascendfx.passes.reduction.shrink_nodes import shrink_nodes
 from ascendfx.passes.reduction.shrink_sizes import shrink_sizes
 from ascendfx.passes.reduction.shrink_values import shrink_values
+from ascendfx.passes.rule import Rule
 from ascendfx.passes.run_on_tokens import Form, form_of
 from ascendfx.passes.verification.compare_step import Difference
 from ascendfx.passes.verification.first_difference import unchanged_nodes
@@ -42,6 +45,7 @@ class Broken:
         captured: The program that is true.
         tensors: The checkpoint by key.
         tokens: Ids ``[texts, tokens]``.
+        near: Lines of the model near the mistake.
     """
 
     before: Program
@@ -51,6 +55,7 @@ class Broken:
     captured: Program
     tensors: Mapping[str, Array]
     tokens: Array
+    near: frozenset[Location] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -61,13 +66,14 @@ class Reduced:
         case: Before the pass.
         after: After it.
         observed: The difference.
-        by_pass: Whether the pass made ``after`` of the case; else both were cut out.
+        rewrite: The pass that made ``after`` of the case, with no more rules than it needs; None
+            if both programs were cut out.
     """
 
     case: Case
     after: Program
     observed: Observed
-    by_pass: bool
+    rewrite: ProgramPass | None
 
 
 def reduce_pass(
@@ -86,18 +92,39 @@ def reduce_pass(
 
 
 def _by_pass(broken: Broken, rewrite: ProgramPass, tried: Tried) -> Reduced | None:
-    judge = Judge(lambda program: rewrite.run(program).program, broken.fidelity)
-    for what, recorded, outputs in _recordings(broken):
-        case = shrink_nodes(recorded, judge, outputs, lambda n, w=what: tried(w, n))
+    for what, recorded, touched in _recordings(broken):
+        rewrite = _with_fewer_rules(rewrite, recorded, broken.fidelity)
+        judge = _judge(rewrite, broken.fidelity)
+        likely = [each for each in touched if recorded.node(each).location in broken.near]
+        case = shrink_nodes(recorded, judge, likely, lambda n, w=what: tried(w, n))
         if case is None:
             continue
         case = shrink_sizes(case, judge, lambda n: tried("sizes", n))
         case = shrink_values(case, judge, lambda n: tried("values", n))
-        after = judge.rewrite(case.program)
+        after = judge.after(case)
         observed = observe(case, after, broken.fidelity)
         if observed is not None:
-            return Reduced(case, after, observed, by_pass=True)
+            return Reduced(case, after, observed, rewrite)
     return None
+
+
+def _judge(rewrite: ProgramPass, fidelity: Fidelity) -> Judge:
+    return Judge(lambda program: rewrite.run(program).program, fidelity)
+
+
+def _with_fewer_rules(rewrite: ProgramPass, recorded: Recording, fidelity: Fidelity) -> ProgramPass:
+    """Return the pass with the rules alone that the mistake in a whole function needs."""
+    rules: tuple[Rule, ...] = getattr(rewrite, "rules", ())
+    if len(rules) < 2 or recorded.call is not None:
+        return rewrite
+    case = Case(recorded.program, recorded.tensors, recorded.sizes)
+    if _judge(ApplyRules(rules), fidelity).observe(case) is None:
+        return rewrite
+    for rule in rules:
+        fewer = tuple(each for each in rules if each is not rule)
+        if fewer and _judge(ApplyRules(fewer), fidelity).observe(case) is not None:
+            rules = fewer
+    return ApplyRules(rules)
 
 
 def _recordings(broken: Broken) -> Iterator[tuple[str, Recording, list[Point]]]:
@@ -229,9 +256,12 @@ def _by_cutting(broken: Broken, tried: Tried) -> Reduced | None:
     for program, step in zip(programs, steps, strict=True):
         tensors |= local_tensors(program, step, call, broken.tensors)
     case, after = cut_pair(programs, values, broken.found.result, tensors, steps[0].runner.sizes)
-    tried("pair", 1)
+    case, judge = replace(case, after=after), Judge(None, broken.fidelity)
+    case = shrink_sizes(case, judge, lambda n: tried("sizes", n))
+    case = shrink_values(case, judge, lambda n: tried("values", n))
+    after = judge.after(case)
     observed = observe(case, after, broken.fidelity)
-    return Reduced(case, after, observed, by_pass=False) if observed else None
+    return Reduced(case, after, observed, None) if observed else None
 
 
 def _wide(array: Array) -> Array:

@@ -74,7 +74,8 @@ def _made(make: Callable[[], Case]) -> Iterator[Case]:
 
 def _with_size(case: Case, name: str, smaller: int) -> Case:
     sizes = {**case.sizes, name: smaller}
-    return replace(case, sizes=sizes, tensors=_cut(case.program, case.tensors, sizes))
+    tensors = _cut(case.program, case.tensors, sizes)
+    return replace(case, sizes=sizes, tensors=_cut(case.after or case.program, tensors, sizes))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,11 +129,18 @@ class _Change:
 
 
 def _with_number(case: Case, change: _Change) -> Case:
-    program = case.program
+    changed = _changed_program(case.program, change)
+    after = _changed_program(case.after, change) if case.after else None
+    tensors = _cut(changed, case.tensors, case.sizes)
+    if after:
+        tensors = _cut(after, tensors, case.sizes)
+    return replace(case, program=changed, after=after, tensors=tensors)
+
+
+def _changed_program(program: Program, change: _Change) -> Program:
     graphs = tuple(_changed(graph, change) for graph in program.graphs)
     recipes = {key: _changed(graph, change) for key, graph in program.recipes.items()}
-    changed = Program(graphs, recipes)
-    return replace(case, program=changed, tensors=_cut(changed, case.tensors, case.sizes))
+    return Program(graphs, recipes)
 
 
 def _changed(graph: Graph, change: _Change) -> Graph:

@@ -74,12 +74,24 @@ def find_truth(program: Program, tensors: Mapping[str, Array], tokens: Array) ->
 
 
 def follow_truth(
-    program: Program, tensors: Mapping[str, Array], truth: Truth, *, noise: bool = True
+    program: Program,
+    tensors: Mapping[str, Array],
+    truth: Truth,
+    *,
+    noise: bool = True,
+    steps: int = _STEPS,
 ) -> Iterator[Step]:
     """Yield the steps in which a program of any form computes what the truth has.
 
     Calls whose number or sizes are not those of the truth are not followed: such a program is
     compared as a whole, with the bound of the whole.
+
+    Args:
+        program: Of any form.
+        tensors: The checkpoint by key.
+        truth: What it is compared with.
+        noise: Whether to run with noise, too.
+        steps: Into how many steps a serving form cuts the texts.
     """
     follower = _Follower(program, tensors, truth, noise)
     match form_of(program):
@@ -89,7 +101,7 @@ def follow_truth(
             for text in range(len(truth.tokens)):
                 yield follower.step(_rows(truth, text))
         case Form.SERVING:
-            yield from _serving(follower)
+            yield from _serving(follower, steps)
 
 
 @dataclass(frozen=True)
@@ -115,13 +127,13 @@ def _rows(truth: Truth, text: int) -> _Plan:
     return _Plan({"token_ids": undisturbed(ids)}, {"rows": len(ids)}, pick, pick)
 
 
-def _serving(follower: "_Follower") -> Iterator[Step]:
+def _serving(follower: "_Follower", steps: int) -> Iterator[Step]:
     truth, program = follower.truth, follower.program
     texts, tokens = truth.tokens.shape
     block = block_tokens(program)
     pages = Pages(texts, -(-tokens // block) + 1, block)
     caches = {name: undisturbed(each) for name, each in empty_caches(program, pages.blocks).items()}
-    cuts = np.linspace(0, tokens, min(_STEPS, tokens) + 1).astype(int).tolist()
+    cuts = np.linspace(0, tokens, min(steps, tokens) + 1).astype(int).tolist()
     for part in pairwise(cuts):
         step = follower.step(_part(truth, pages, caches, part))
         yield step

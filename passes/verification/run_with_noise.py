@@ -94,12 +94,14 @@ class NoisyRunner:
         inputs: Mapping[str, Noisy],
         follow: Follow = lambda _, outputs: outputs,
         observe: NoisyObserver | None = None,
+        observe_call: Callable[[int], NoisyObserver] | None = None,
     ) -> Run:
-        """Run the entry; ``observe`` sees its own nodes only."""
+        """Run the entry; ``observe`` sees its own nodes, ``observe_call(i)`` those of call i."""
         calls: list[CallRun] = []
 
         def call(position: int, op: Call, operands: tuple[Noisy, ...]) -> tuple[Noisy, ...]:
-            results = self.function(op, operands)
+            inside = observe_call(len(calls)) if observe_call else None
+            results = self.function(op, operands, inside)
             calls.append(CallRun(position, op, operands, results))
             return follow(len(calls) - 1, results)
 

@@ -6,6 +6,7 @@ import click
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.cli.bisect import bisect
+from ascendfx.runtime.cli.compare import compare
 from ascendfx.runtime.cli.compile_command import compile_command
 from ascendfx.runtime.cli.demo import demo
 from ascendfx.runtime.cli.opt import opt
@@ -13,6 +14,7 @@ from ascendfx.runtime.cli.reduce import reduce_command
 from ascendfx.runtime.cli.replay import replay_command
 from ascendfx.runtime.cli.report import report
 from ascendfx.runtime.cli.run import run
+from ascendfx.runtime.cli.tensors import tensors
 from ascendfx.runtime.emulator.error import EmulatorError
 from ascendfx.version import VERSION
 
@@ -30,6 +32,7 @@ def cli() -> None:
 
 for command in (
     bisect,
+    compare,
     compile_command,
     demo,
     opt,
@@ -37,6 +40,7 @@ for command in (
     replay_command,
     report,
     run,
+    tensors,
 ):
     cli.add_command(command)
 

@@ -104,17 +104,30 @@ def _steps(dump: Dump) -> Iterator[tuple[DumpedStage, DumpedPass, Program, Progr
 
 
 def _blamed_rule(culprit: Culprit, verifier: PassVerifier) -> str:
-    """Return the rule without which the pass keeps its fidelity, or nothing."""
+    """Return the rule without which the pass keeps its fidelity, or nothing.
+
+    Rules build on each other: leaving out an innocent one can keep the guilty one from applying.
+    So of those without which nothing breaks the one is named that others depend on least.
+    """
     try:
         rewrite = restore_pass(culprit.entry.form)
     except GraphError:
         return ""
     rules: tuple[Rule, ...] = getattr(rewrite, "rules", ())
-    fired = [rule for rule in rules if rule.name in culprit.entry.statistics]
-    for rule in fired:
-        without = ApplyRules(tuple(each for each in rules if each is not rule))
-        after = without.run(culprit.before).program
-        found = Rewritten(culprit.entry.name, culprit.entry.fidelity, culprit.before, after)
+    counts = culprit.entry.statistics
+    results = {
+        rule.name: ApplyRules(tuple(r for r in rules if r is not rule)).run(culprit.before)
+        for rule in rules
+        if rule.name in counts
+    }
+
+    def dependents(name: str) -> int:
+        found = results[name].statistics
+        return sum(found.get(n) != c for n, c in counts.items() if n != name)
+
+    for name in sorted(results, key=dependents):
+        entry = culprit.entry
+        found = Rewritten(entry.name, entry.fidelity, culprit.before, results[name].program)
         if not verifier.check(culprit.stage.name, found).broken:
-            return rule.name
+            return name
     return ""

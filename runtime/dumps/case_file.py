@@ -14,7 +14,7 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.located import parse_located, print_located
 from ascendfx.ir.verify import verify_program
-from ascendfx.passes.describe_pass import PassForm, restore_pass
+from ascendfx.passes.describe_pass import PassForm, describe_pass, restore_pass
 from ascendfx.passes.graph_pass import Fidelity
 from ascendfx.passes.reduction.case import FAILURES, Case, Observed, observe
 from ascendfx.passes.reduction.reduce_pass import Reduced
@@ -69,7 +69,7 @@ def write_case(
     Args:
         file: Where.
         reduced: The case.
-        form: The pass.
+        form: The pass of the dump, for the case that it could not be run again.
         fidelity: What the pass promises.
         origin: Where the case comes from, for people.
 
@@ -77,13 +77,14 @@ def write_case(
         GraphError: The file cannot be written.
     """
     case = reduced.case
+    form = describe_pass(reduced.rewrite) if reduced.rewrite else form
     data = {
         "kind": _KIND,
         "format": FORMAT,
         "ascendfx": VERSION,
         "origin": dict(origin),
         "pass": {**asdict(form), "fidelity": fidelity.value},
-        "made_by_pass": reduced.by_pass,
+        "made_by_pass": reduced.rewrite is not None,
         "before": print_located(case.program).splitlines(),
         "after": print_located(reduced.after).splitlines(),
         "sizes": dict(case.sizes),

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.location import Location
 from ascendfx.ir.op import Array
 from ascendfx.passes.describe_pass import restore_pass
 from ascendfx.passes.graph_pass import ProgramPass
@@ -59,6 +60,7 @@ def reduce_dump(
         captured_program(dump),
         tensors,
         tokens,
+        _near(culprit),
     )
     reduced = reduce_pass(broken, rewrite, lambda what, done: progress(what, done, done + 1))
     if reduced is None:
@@ -68,3 +70,14 @@ def reduce_dump(
             hint="look at its two programs in the dump, or at `ascendfx report`",
         )
     return ReducedDump(culprit, reduced, why)
+
+
+def _near(culprit: Culprit) -> frozenset[Location]:
+    """Return the lines of the first different value and of what it reads."""
+    place = culprit.check.place
+    if place is None:
+        return frozenset()
+    nodes = place.graph.nodes
+    return frozenset(
+        {place.node.location, *(nodes[value.node].location for value in place.node.operands)}
+    )

@@ -122,10 +122,10 @@ BUGS: dict[str, Bug] = {
     "square_is_neutral": Bug(
         "simplifications.arithmetic", "Power: (1, False)", "Power: (2, False)", "Simplify"
     ),
-    "half_negated": Bug(
+    "half_doubled": Bug(
         "narrow_repeated_inputs",
-        "b.add(Concat(axis), half, half)",
-        "b.add(Concat(axis), half, b.add(Negate(), half))",
+        "builder.add(Concat(axis), half, half)",
+        "builder.add(Concat(axis), half, builder.add(Add(), half, half))",
         "NarrowRepeatedInputs",
     ),
     "mask_forgotten": Bug(
@@ -134,8 +134,12 @@ BUGS: dict[str, Bug] = {
         "causal=False, masked",
         "RecogniseCausalMask",
     ),
-    "transpose_as_reshape": Bug(
-        "hoist_transposes", "if wide != sorted(wide):", "if not wide:", "HoistTransposes"
+    "rotary_doubled": Bug(
+        "hoist_transposes",
+        "return b.add(op, *(transposed(b, x, permutation) for x in operands))\n\n\ndef _reshape(",
+        "y = b.add(op, *(transposed(b, x, permutation) for x in operands))\n"
+        "    return b.add(Add(), y, y)\n\n\ndef _reshape(",
+        "HoistTransposes",
     ),
     "heads_negated": Bug(
         "share_key_heads",

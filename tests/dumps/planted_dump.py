@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import run_pipeline
@@ -27,9 +28,12 @@ def dump_with(bug: str, directory: Path) -> str:
         chosen, replaced = _with(broken, passes)
         name = name or replaced
         writer.stage(stage, program)
-        program, _ = run_pipeline(
-            program, chosen, observe=lambda run, stage=stage: writer.passed(stage, run)
-        )
+        try:
+            program, _ = run_pipeline(
+                program, chosen, observe=lambda run, stage=stage: writer.passed(stage, run)
+            )
+        except GraphError:  # a later pass refuses what the broken one made; the dump remains
+            break
     return name
 
 

@@ -1,0 +1,73 @@
+"""``ascendfx tensors``: every value of a run, in one file."""
+
+from pathlib import Path
+
+import click
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.cli import weights_options
+from ascendfx.runtime.cli.weights_options import weights_and_tokens
+from ascendfx.runtime.dumps.bisect_dump import captured_program
+from ascendfx.runtime.dumps.read_dump import Dump, DumpedStage, read_dump
+from ascendfx.runtime.dumps.tensor_dump import dump_tensors, write_tensors_file
+
+
+@click.command()
+@click.argument("dump", type=click.Path(path_type=Path))
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    required=True,
+    help="The safetensors file.",
+)
+@click.option("--stage", default=None, help="serving, decode or prefill; default: the last one.")
+@click.option(
+    "--after",
+    type=int,
+    default=None,
+    metavar="N",
+    help="The program after so many passes of the stage; 0: its input; default: its last.",
+)
+@weights_options.checkpoint
+@weights_options.random_seed
+@weights_options.token_seed
+def tensors(
+    dump: Path,
+    output: Path,
+    stage: str | None,
+    after: int | None,
+    checkpoint: Path | None,
+    random_seed: int | None,
+    tokens_seed: int,
+) -> None:
+    """Run a program of the dump directory DUMP in float64 and write the value of every operation.
+
+    Each value has its operation, the module path and the line of the model, and how much rounding
+    may have moved it. `ascendfx compare` compares two such files.
+    """
+    read = read_dump(dump)
+    chosen = _stage(read, stage)
+    number = len(chosen.passes) if after is None else after
+    if not 0 <= number <= len(chosen.passes):
+        raise click.BadParameter(
+            f"stage {chosen.name} has {len(chosen.passes)} passes", param_hint="'--after'"
+        )
+    program = chosen.program(number)
+    captured = captured_program(read)
+    weights, tokens = weights_and_tokens(read, captured, checkpoint, random_seed, tokens_seed)
+    name = f"{dump.resolve().name}/{chosen.name} after {number} passes"
+    made = dump_tensors(program, weights, tokens[:1], name)
+    write_tensors_file(output, made)
+    click.echo(f"{output}: {len(made.entries)} values of {tokens.shape[1]} tokens")
+
+
+def _stage(dump: Dump, name: str | None) -> DumpedStage:
+    stages = {stage.name: stage for stage in dump.stages}
+    if not stages:
+        raise GraphError("damaged-dump", f"{dump.directory} has no stage", hint="compile again")
+    if name is not None and name not in stages:
+        raise click.BadParameter(
+            f"the dump has no stage `{name}`; it has {', '.join(stages)}", param_hint="'--stage'"
+        )
+    return stages[name] if name else list(stages.values())[-1]

@@ -1,0 +1,120 @@
+"""Two runs side by side: where they part, and how the error grows."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.op import Array
+from ascendfx.runtime.dumps.tensor_dump import TensorDump
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One value of both runs.
+
+    Attributes:
+        name: Module path, or the key of the value.
+        max: Largest absolute difference.
+        rms: Root of the mean square of the differences.
+        sqnr: Power of the first run's values by that of the difference, in decibels.
+        rounding: What the rounding of both runs explains.
+    """
+
+    name: str
+    max: float
+    rms: float
+    sqnr: float
+    rounding: float
+
+    @property
+    def diverged(self) -> bool:
+        """Whether rounding does not explain the difference."""
+        return not self.max <= self.rounding
+
+
+def compare_dumps(one: TensorDump, other: TensorDump) -> list[Compared]:
+    """Compare value by value if both runs have the same ones, else by module path.
+
+    Raises:
+        GraphError: The runs have nothing in common.
+    """
+    theirs = {entry.key: entry for entry in other.entries}
+    same = [entry.key for entry in one.entries] == [entry.key for entry in other.entries]
+    if same:
+        return [
+            _compared(
+                f"{entry.key} {entry.op} {entry.module}".strip(),
+                one.arrays[entry.key],
+                other.arrays[entry.key],
+                entry.rounding + theirs[entry.key].rounding,
+            )
+            for entry in one.entries
+        ]
+    results = other.module_results()
+    arrays = {path: other.arrays[entry.key] for path, entry in results.items()}
+    rounding = {path: entry.rounding for path, entry in results.items()}
+    return compare_modules(one, arrays, rounding)
+
+
+def compare_modules(
+    run: TensorDump, modules: Mapping[str, Array], rounding: Mapping[str, float] | None = None
+) -> list[Compared]:
+    """Compare what the modules of a model returned with the values of a run.
+
+    Args:
+        run: Of a captured or rewritten program.
+        modules: Results by module path, for example of eager PyTorch.
+        rounding: What their own rounding explains; that of the run if it is not known.
+
+    Raises:
+        GraphError: No module has a result of the same size in both.
+    """
+    found: list[Compared] = []
+    for path, entry in run.module_results().items():
+        array = run.arrays[entry.key]
+        if path in modules and modules[path].size == array.size:
+            own = rounding[path] if rounding else entry.rounding
+            other = modules[path].reshape(array.shape)
+            found.append(_compared(path, other, array, entry.rounding + own))
+    if not found:
+        raise GraphError(
+            "nothing-to-compare",
+            "the two runs have no module with results of the same size",
+            hint="run both on the same text, of the same model",
+        )
+    return found
+
+
+def first_divergence(compared: list[Compared]) -> Compared | None:
+    """Return the first value that rounding does not explain."""
+    return next((each for each in compared if each.diverged), None)
+
+
+def compare_lines(compared: list[Compared]) -> list[str]:
+    """Return the table of errors."""
+    width = max(len(each.name) for each in compared)
+    head = f"{'value':{width}} {'max':>9} {'rms':>9} {'SQNR dB':>8} {'rounding':>9}"
+    return [
+        head,
+        *(
+            f"{each.name:{width}} {each.max:9.2e} {each.rms:9.2e} {each.sqnr:8.1f} "
+            f"{each.rounding:9.2e}" + ("  diverged" if each.diverged else "")
+            for each in compared
+        ),
+    ]
+
+
+def _compared(name: str, one: Array, other: Array, rounding: float) -> Compared:
+    if one.shape != other.shape:
+        return Compared(name, math.inf, math.inf, -math.inf, rounding)
+    with np.errstate(invalid="ignore"):
+        same = (one == other) | (np.isnan(one) & np.isnan(other))
+        gap = np.where(same, 0.0, np.abs(one - other))
+    gap = np.nan_to_num(gap, nan=np.inf, posinf=np.inf)
+    power = float(np.mean(np.square(np.where(np.isfinite(one), one, 0.0)))) if one.size else 0.0
+    noise = float(np.mean(np.square(gap))) if gap.size else 0.0
+    sqnr = math.inf if noise == 0 else (10 * math.log10(power / noise) if power else -math.inf)
+    return Compared(name, float(gap.max(initial=0.0)), math.sqrt(noise), sqnr, rounding)
