@@ -110,6 +110,30 @@ def test_a_reader_of_something_else_is_edited_not_same() -> None:
     assert diff.edited == ((2, 2),)
 
 
+def lines(*said: tuple[str, str, tuple[int, ...]]) -> TextGraph:
+    """Return a graph of ``(op, attributes, operands)``."""
+    nodes = [
+        TextNode(Body(op, "", attributes, "t"), tuple((node, 0) for node in operands))
+        for op, attributes, operands in said
+    ]
+    return TextGraph("g", tuple(nodes), ())
+
+
+def test_an_equal_body_is_worth_more_than_one_alike() -> None:
+    before = lines(("c", "", ()), ("f", "", (0,)))
+    after = lines(("d", "", ()), ("f", "{k=2}", (0,)), ("f", "", (0,)))
+    assert diff_graphs(before, after).edited == ((1, 2),)
+
+
+def test_an_equal_past_is_worth_more_than_an_equal_body() -> None:
+    leaves = (("p", "", ()), ("q", "", ()))
+    before = lines(*leaves, ("f", "", (0,)))
+    after = lines(*leaves, ("f", "", (1,)), ("f", "", (0,)), ("f", "", (0,)))
+    diff = diff_graphs(before, after)
+    assert diff.same == ((0, 0), (1, 1), (2, 3))
+    assert diff.edited == ()
+
+
 def test_a_fused_pair_leaves_its_neighbours_alone() -> None:
     before = read_program_text(BEFORE, file=Path("a"))[1]
     after = read_program_text(AFTER, file=Path("b"))[1]

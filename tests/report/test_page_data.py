@@ -8,7 +8,7 @@ import pytest
 
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
 from ascendfx.runtime.report.map_memory import live_bytes, live_ranges
-from ascendfx.runtime.report.overview import overview
+from ascendfx.runtime.report.overview import exceeds, overview
 from ascendfx.runtime.report.page_data import kernel_texts, page_data, plain
 from ascendfx.runtime.report.read_dump import read_dump
 from ascendfx.runtime.report.source_lines import SourceLines, source_lines
@@ -63,6 +63,23 @@ def test_a_plan_links_nodes_launches_and_kernels(tmp_path: Path) -> None:
     assert plan["used"] == [64, 128, 64]
 
 
+def test_buffers_that_name_no_node_are_no_links(tmp_path: Path) -> None:
+    plan = data_of(tmp_path, replace={"layers.0.silu.1": "layers.0.silu.3"})["stages"][0]["plan"]
+    assert plan["nodes"] == {"main": {1: (0,)}}
+    plan = data_of(tmp_path, replace={"layers.0.silu.1": "layers.7.silu.1"})["stages"][0]["plan"]
+    assert plan["nodes"] == {"main": {1: (0,)}}
+
+
+def test_another_place_is_another_graph_but_no_change(tmp_path: Path) -> None:
+    dump = write_small_dump(tmp_path)
+    last = dump / "decode" / "02-simplify.ir"
+    last.write_text(last.read_text(encoding="utf-8").replace("model.py:31", "model.py:32"))
+    data = page_data(read_dump(dump))
+    _, fuse, simplify = data["stages"][0]["versions"]
+    assert simplify["changes"] == []
+    assert (fuse["graphs"], simplify["graphs"]) == ([0, 2], [0, 3])
+
+
 def test_live_ranges_cover_what_launches_touch() -> None:
     plan: LaunchPlan = small_plan()
     ranges = live_ranges(plan)
@@ -75,7 +92,10 @@ def test_live_ranges_cover_what_launches_touch() -> None:
         assert used == sum(each.buffer.bytes for each in alive) <= plan.arena_bytes
 
 
-def test_the_models_source_is_quoted_where_it_is_readable(tmp_path: Path) -> None:
+def test_the_models_source_is_quoted_where_it_is_readable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where `model.py` would be found
     data = data_of(tmp_path)
     lines = SOURCE.splitlines()
     assert data["sources"] == {str(tmp_path / "model.py"): [[4, lines[3:37]]]}
@@ -119,6 +139,19 @@ def test_numbers_that_json_has_no_word_for_are_text(tmp_path: Path) -> None:
     assert (row.error, row.exceeds) == ("nan", True)
 
 
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        ({"max": 1.0, "bound": 1.0}, False),
+        ({"max": 1.1, "bound": 1.0}, True),
+        ({"max": 0.0, "bound": None}, True),
+        ({"max": "nan", "bound": 1.0}, True),
+    ],
+)
+def test_an_error_may_reach_its_bound(error: dict[str, Any], expected: bool) -> None:  # noqa: FBT001
+    assert exceeds(error) is expected
+
+
 def test_texts_of_kernels_are_apart(tmp_path: Path) -> None:
     dump = read_dump(write_small_dump(tmp_path))
     assert kernel_texts(dump) == {"decode": {"decode_silu": KERNEL_TEXT}}
@@ -136,6 +169,9 @@ def test_the_overview_needs_no_script(tmp_path: Path) -> None:
     assert stage.summary == "2 passes, 1 changed the program, 375 ms"
     assert [row.start for row in stage.rows] == ["0.0000", "0.6667"]
     assert [row.exceeds for row in stage.rows] == [True, False]
+    data = data_of(tmp_path)
+    data["stages"][0]["versions"].append(data["stages"][0]["versions"][1])
+    assert [row.start for row in overview(data).stages[0].rows] == ["0.0000", "0.4000", "0.6000"]
     assert found.durations == (("lower decode", "1.5 s"),)
 
 

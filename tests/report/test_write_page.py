@@ -147,6 +147,8 @@ def test_data_survives_packing() -> None:
     data = {NASTY: [NASTY, None, 1.5, True, "\ud800"]}
     assert unpacked(packed(data)) == data
     assert re.fullmatch(r"[A-Za-z0-9+/=]+", packed(data))
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        packed(float("nan"))
 
 
 def test_equal_dumps_give_equal_pages(tmp_path: Path) -> None:
