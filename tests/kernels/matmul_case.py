@@ -61,8 +61,6 @@ def stored_weights(w: Array, b_layout: str) -> Array:
     """Return ``w [b, n, k]`` as the layout stores it, ``[b, rows, columns]``."""
     if b_layout == "nk":
         return w
-    if b_layout == "kn":
-        return np.ascontiguousarray(w.transpose(0, 2, 1))
     k0 = 32 // w.dtype.itemsize
     batch, n, k = w.shape
     padded = np.zeros((batch, -(-n // 16) * 16, -(-k // k0) * k0), w.dtype)

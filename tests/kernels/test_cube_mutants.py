@@ -49,9 +49,9 @@ def _matmul(plan: MatmulPlan, name: str) -> Case:
     return Case(emit_matmul(plan, name), run)
 
 
-def _grouped(b_layout: str, name: str) -> Case:
+def _grouped(name: str) -> Case:
     plan = plan_grouped_matmul(
-        pairs=60, experts=5, n=700, k=152, dtype=DType.F32, b_layout=b_layout, target=TARGET,
+        pairs=60, experts=5, n=700, k=152, dtype=DType.F32, target=TARGET,
         tile=CubeTile(32, 32, 64, 32),
     )  # fmt: skip
 
@@ -69,9 +69,8 @@ def _cases() -> dict[str, Case]:
         "bf16_nk": plan_matmul(
             rows=rows, n=300, k=152, dtype=DType.BF16, target=TARGET, tile=tile
         ),
-        "f32_kn": plan_matmul(
-            rows=rows, n=300, k=152, batch=2, dtype=DType.F32, b_layout="kn", target=TARGET,
-            tile=tile,
+        "f32_nk": plan_matmul(
+            rows=rows, n=300, k=152, batch=2, dtype=DType.F32, target=TARGET, tile=tile
         ),
         "bf16_nz": plan_matmul(
             rows=DeviceSize(0, 30), n=800, k=152, dtype=DType.BF16, out_dtype=DType.F32,
@@ -80,7 +79,7 @@ def _cases() -> dict[str, Case]:
         ),
     }  # fmt: skip
     cases = {name: _matmul(plan, f"matmul_{name}") for name, plan in plans.items()}
-    return cases | {"grouped": _grouped("nk", "grouped_matmul_nk")}
+    return cases | {"grouped": _grouped("grouped_matmul_nk")}
 
 
 CASES = _cases()

@@ -29,7 +29,7 @@ GOLDEN_PLANS = {
         rows=DeviceSize(0, 2_048), n=7_168, k=2_048, dtype=BF16, target=TARGET
     ),
     "matmul_heads": plan_matmul(
-        rows=DeviceSize(0, 16), n=512, k=128, batch=16, b_layout="kn", dtype=F32, target=TARGET,
+        rows=DeviceSize(0, 16), n=512, k=128, batch=16, dtype=F32, target=TARGET,
         a=MatrixView(0, 16 * 192, 192), y=MatrixView(0, 16 * 576, 576),
     ),
     "matmul_vocabulary": plan_matmul(
@@ -44,7 +44,7 @@ CASES = {
         target=TARGET, tile=SMALL,
     )
     for dtype, out in ((F32, F32), (BF16, BF16), (BF16, F32))
-    for b_layout in ("nk", "kn", "nz")
+    for b_layout in ("nk", "nz")
 } | {
     "x-stays-f32": plan_matmul(
         rows=DeviceSize(2, 20), n=300, k=90, dtype=F32, target=TARGET,
@@ -57,18 +57,6 @@ CASES = {
     "heads": plan_matmul(
         rows=DeviceSize(0, 18), n=40, k=24, batch=3, dtype=F32, target=TARGET,
         a=MatrixView(8, 3 * 40, 40), y=MatrixView(4, 3 * 48 + 5, 48),
-    ),
-    "heads-kn": plan_matmul(
-        rows=DeviceSize(0, 18), n=40, k=24, batch=3, dtype=BF16, b_layout="kn", target=TARGET,
-        a=MatrixView(8, 3 * 40, 40), y=MatrixView(4, 3 * 48 + 5, 48),
-    ),
-    "far-rows": plan_matmul(
-        rows=DeviceSize(0, 18), n=40, k=40, dtype=F32, b_layout="kn", target=TARGET,
-        b=MatrixView(0, 5_000), tile=CubeTile(16, 32, 32, 16),
-    ),
-    "whole-groups": plan_matmul(
-        rows=DeviceSize(0, 18), n=40, k=64, dtype=F32, b_layout="kn", target=TARGET,
-        tile=CubeTile(16, 32, 32, 16),
     ),
     "planned-f32": plan_matmul(rows=DeviceSize(0, 40), n=300, k=520, dtype=F32, target=TARGET),
     "planned-bf16": plan_matmul(rows=DeviceSize(0, 40), n=300, k=520, dtype=BF16, target=TARGET),
@@ -125,7 +113,7 @@ def plans(draw: st.DrawFn) -> MatmulPlan:
     tile = CubeTile(draw(tile_sizes), draw(tile_sizes), l0_k * draw(st.integers(1, 3)), l0_k)
     return plan_matmul(
         rows=draw(st.sampled_from([rows, DeviceSize(0, rows)])), n=n, k=k, batch=batch,
-        dtype=dtype, out_dtype=out_dtype, b_layout=draw(st.sampled_from(["nk", "kn", "nz"])),
+        dtype=dtype, out_dtype=out_dtype, b_layout=draw(st.sampled_from(["nk", "nz"])),
         a=MatrixView(gap, batch * (k + gap), k + gap) if draw(st.booleans()) else None,
         y=MatrixView(gap, batch * (n + gap), n + gap) if draw(st.booleans()) else None,
         target=TARGET, tile=draw(st.sampled_from([tile, None])),

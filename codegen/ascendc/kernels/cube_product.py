@@ -26,8 +26,8 @@ class CubeProduct:
         batch: Matrices ``W``.
         dtype: Element format of ``x`` and ``W``.
         out_dtype: Element format of ``y``; sums are f32 in any case.
-        b_layout: How one ``W`` is stored: ``nk`` is ``[n, k]`` (torch), ``kn`` is ``[k, n]``,
-            ``nz`` is ``[ceil(k / k0), ceil16(n), k0]`` with k0 elements in 32 bytes, padding 0.
+        b_layout: How one ``W`` is stored: ``nk`` is ``[n, k]`` (torch), ``nz`` is
+            ``[ceil(k / k0), ceil16(n), k0]`` with k0 elements in 32 bytes, padding 0.
         a: View of ``x``.
         b: View of ``W``; its row stride is not used with ``nz``.
         y: View of the result.
@@ -58,11 +58,6 @@ class CubeProduct:
 def blocks_in_one_copy(product: CubeProduct) -> bool:
     """Return whether the gap between two k blocks of a packed weight fits its 16 bits."""
     return round_up(product.n, FRACTAL_ROWS) - FRACTAL_ROWS <= MAX_ROW_STRIDE
-
-
-def groups_in_one_copy(product: CubeProduct) -> bool:
-    """Return whether 16 rows of a ``[k, n]`` weight are near enough for one ND to NZ copy."""
-    return FRACTAL_ROWS * product.b.row_stride <= MAX_ROW_STRIDE
 
 
 def default_b_view(n: int, k: int, dtype: DType, b_layout: str, batch: int) -> MatrixView:
@@ -97,7 +92,7 @@ def check_product(family: str, product: CubeProduct, *, result_batch: int) -> No
                 code="row-stride-too-long",
                 reason=f"{family}: rows of {name} are {stride:,} elements apart; "
                 f"the copy to L1 takes 1 to {MAX_ROW_STRIDE:,}",
-                hint="store the weight as `nk` or `nz`, or split the inner axis",
+                hint="store the weight as `nz`, or split the inner axis",
             )
     y_shape = {"rows": product.rows, "columns": product.n, "batch": result_batch}
     if product.y.overlaps(**y_shape):
@@ -136,15 +131,13 @@ def _stored_shape(n: int, k: int, k0: int, b_layout: str) -> tuple[int, int]:
     match b_layout:
         case "nk":
             return n, k
-        case "kn":
-            return k, n
         case "nz":
             return round_up(k, k0) // k0, round_up(n, FRACTAL_ROWS) * k0
         case _:
             raise GraphError(
                 code="unknown-layout",
                 reason=f"no weight layout is called `{b_layout}`",
-                hint="known layouts: nk, kn, nz",
+                hint="known layouts: nk, nz",
             )
 
 

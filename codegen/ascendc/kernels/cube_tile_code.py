@@ -2,20 +2,14 @@
 
 Layouts, outer to inner index (asc-devkit, matrix layouts): a matrix ``[rows, k]`` lies in L1 as
 ``[k / K0, rows / 16, 16, K0]`` (Nz), in L0A as ``[rows / 16, k / K0, 16, K0]`` (Zz); ``W`` lies in
-L0B as ``[k / K0, n / 16, 16, K0]`` (Zn), which is the order it has in L1 already. ``W`` stored as
-``[k, n]`` lies in L1 as ``[k / 16, n / K0, 16, K0]``, so that two neighbouring f32 fractals form
-the square that ``LoadDataWithTranspose`` turns.
+L0B as ``[k / K0, n / 16, 16, K0]`` (Zn), which is the order it has in L1 already.
 """
 
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.hardware_units import FRACTAL_ROWS, round_up
-from ascendfx.codegen.ascendc.kernels.cube_product import (
-    CubeProduct,
-    blocks_in_one_copy,
-    groups_in_one_copy,
-)
+from ascendfx.codegen.ascendc.kernels.cube_product import CubeProduct, blocks_in_one_copy
 from ascendfx.codegen.ascendc.kernels.cube_tile_plan import CubeMemory, CubeTile
 from ascendfx.ir.tensor_type import DType
 
@@ -40,18 +34,14 @@ class TileCode:
     elements: tuple[int, int, int]
 
 
-def w_strides(product: CubeProduct) -> tuple[int, int]:
+def _w_strides(product: CubeProduct) -> tuple[int, int]:
     """Return the elements from one column n to the next and from one term k to the next.
 
     Along k the second number holds for whole fractals only when the layout is ``nz``.
     """
-    match product.b_layout:
-        case "nk":
-            return product.b.row_stride, 1
-        case "kn":
-            return 1, product.b.row_stride
-        case _:
-            return product.k0, round_up(product.n, FRACTAL_ROWS)
+    if product.b_layout == "nk":
+        return product.b.row_stride, 1
+    return product.k0, round_up(product.n, FRACTAL_ROWS)
 
 
 def plan_comment(code: TileCode) -> tuple[str, ...]:
@@ -87,7 +77,7 @@ def write_tile_code(out: CppWriter, code: TileCode) -> None:
         out.line()
         _write_load_x(out)
         out.line()
-        _write_load_w(out, code.product)
+        _write_load_w(out)
         out.line()
         _write_multiply(out)
         out.line()
@@ -98,7 +88,7 @@ def write_tile_code(out: CppWriter, code: TileCode) -> None:
 
 def _write_constants(out: CppWriter, code: TileCode) -> None:
     product, tile = code.product, code.tile
-    w_n, w_k = w_strides(product)
+    w_n, w_k = _w_strides(product)
     out.line(f"using In = {_CPP_TYPE[product.dtype]};")
     out.line(f"using Out = {_CPP_TYPE[product.out_dtype]};")
     for name, value in (
@@ -113,8 +103,7 @@ def _write_constants(out: CppWriter, code: TileCode) -> None:
         out.line(f"constexpr uint32_t {name} = {value};")
     out.line("// Elements from one row (X_ROW, Y_ROW), column (W_N) or term (W_K) to the next.")
     out.line(f"constexpr uint64_t X_ROW = {product.a.row_stride};")
-    if product.b_layout != "kn":
-        out.line(f"constexpr uint64_t W_N = {w_n};")
+    out.line(f"constexpr uint64_t W_N = {w_n};")
     out.line(f"constexpr uint64_t W_K = {w_k};")
     out.line(f"constexpr uint64_t Y_ROW = {product.y.row_stride};")
 
@@ -174,56 +163,27 @@ def _write_copy_w(out: CppWriter, product: CubeProduct) -> None:
     out.line("// Terms of W to L1.")
     with out.block("__aicore__ inline void CopyW(uint64_t from, uint32_t terms)"):
         out.line("LocalTensor<In> w = wL1.AllocTensor<In>();")
-        match product.b_layout:
-            case "nk":
-                _write_nd_to_nz(out, "columns", "terms", row="W_N", height="Pad16(columns)")
-                out.line("DataCopy(w, wGm[from], p);")
-            case "kn" if groups_in_one_copy(product):
-                _write_copy_w_groups(out, product)
-            case "kn":
-                with out.block("for (uint32_t k = 0; k < terms; k += 16)"):
-                    rows = "Smaller(16, terms - k)"
-                    _write_nd_to_nz(out, rows, "columns", row="W_K", height="16")
-                    out.line("DataCopy(w[k * Pad16(columns)], wGm[from + k * W_K], p);")
-            case _:
-                _write_copy_w_packed(out, product)
+        if product.b_layout == "nk":
+            _write_copy_w_rows(out)
+        else:
+            _write_copy_w_packed(out, product)
         out.line("wL1.EnQue(w);")
 
 
-def _write_nd_to_nz(out: CppWriter, rows: str, columns: str, *, row: str, height: str) -> None:
+def _write_copy_w_rows(out: CppWriter) -> None:
     out.line("Nd2NzParams p;")
     _write_fields(
         out,
         ndNum="1",
-        nValue=rows,
-        dValue=columns,
+        nValue="columns",
+        dValue="terms",
         srcNdMatrixStride="0",
-        srcDValue=row,
-        dstNzC0Stride=height,
+        srcDValue="W_N",
+        dstNzC0Stride="Pad16(columns)",
         dstNzNStride="1",
         dstNzMatrixStride="0",
     )
-
-
-def _write_copy_w_groups(out: CppWriter, product: CubeProduct) -> None:
-    """Copy W stored as ``[k, n]`` in groups of 16 rows, all complete ones at once."""
-    out.line("Nd2NzParams p;")
-    _write_fields(
-        out,
-        ndNum="terms / 16",
-        nValue="16",
-        dValue="columns",
-        srcNdMatrixStride="16 * W_K",
-        srcDValue="W_K",
-        dstNzC0Stride="16",
-        dstNzNStride="1",
-        dstNzMatrixStride="16 * Pad16(columns)",
-    )
     out.line("DataCopy(w, wGm[from], p);")
-    if product.k % FRACTAL_ROWS:
-        out.line("const uint32_t k = terms / 16 * 16;")
-        _write_fields(out, ndNum="1", nValue="terms - k")
-        out.line("DataCopy(w[k * Pad16(columns)], wGm[from + k * W_K], p);")
 
 
 def _write_copy_w_packed(out: CppWriter, product: CubeProduct) -> None:
@@ -256,31 +216,17 @@ def _write_load_x(out: CppWriter) -> None:
         out.line("xL0.EnQue(a);")
 
 
-def _write_load_w(out: CppWriter, product: CubeProduct) -> None:
-    turned = product.b_layout == "kn"
-    out.line(f"// Terms from k on of W in L1 to L0B{', transposed' if turned else ''}.")
+def _write_load_w(out: CppWriter) -> None:
+    out.line("// Terms from k on of W in L1 to L0B.")
     with out.block(
         "__aicore__ inline void LoadW(const LocalTensor<In>& w, uint32_t k, uint32_t terms)"
     ):
         out.line("LocalTensor<In> b = wL0.AllocTensor<In>();")
-        if turned:
-            _write_turned_load(out, product)
-        else:
-            out.line("LoadData2DParams p;")
-            repeats = "(terms + K0 - 1) / K0 * (Pad16(columns) / 16)"
-            _write_fields(out, repeatTimes=repeats, srcStride="1")
-            out.line("LoadData(b, w[k * Pad16(columns)], p);")
+        out.line("LoadData2DParams p;")
+        repeats = "(terms + K0 - 1) / K0 * (Pad16(columns) / 16)"
+        _write_fields(out, repeatTimes=repeats, srcStride="1")
+        out.line("LoadData(b, w[k * Pad16(columns)], p);")
         out.line("wL0.EnQue(b);")
-
-
-def _write_turned_load(out: CppWriter, product: CubeProduct) -> None:
-    out.line("LoadData2dTransposeParams p;")
-    _write_fields(out, repeatTimes="Pad16(columns) / 16", srcStride="1")
-    if product.dtype is DType.F32:
-        _write_fields(out, dstFracGap="Pad16(columns) / 16 - 1")
-    with out.block("for (uint32_t i = 0; i < terms; i += 16)"):
-        source = "w[(k + i) * Pad16(columns)]"
-        out.line(f"LoadDataWithTranspose(b[i * Pad16(columns)], {source}, p);")
 
 
 def _write_multiply(out: CppWriter) -> None:

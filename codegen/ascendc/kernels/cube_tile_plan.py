@@ -12,11 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.hardware_units import FRACTAL_ROWS, round_up
-from ascendfx.codegen.ascendc.kernels.cube_product import (
-    CubeProduct,
-    blocks_in_one_copy,
-    groups_in_one_copy,
-)
+from ascendfx.codegen.ascendc.kernels.cube_product import CubeProduct, blocks_in_one_copy
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
@@ -188,13 +184,9 @@ def _tile_cycles(product: CubeProduct, tile: CubeTile, rate: float, l0c_buffers:
 
 def _w_copies(product: CubeProduct, tile: CubeTile) -> int:
     """Return the instructions that bring one k step of W to L1."""
-    match product.b_layout:
-        case "kn" if not groups_in_one_copy(product):
-            return tile.l1_k // FRACTAL_ROWS
-        case "nz" if not blocks_in_one_copy(product):
-            return tile.l1_k // product.k0
-        case _:
-            return 1
+    if product.b_layout == "nz" and not blocks_in_one_copy(product):
+        return tile.l1_k // product.k0
+    return 1
 
 
 def _candidates(product: CubeProduct, target: Target) -> Iterator[CubeTile]:

@@ -12,7 +12,6 @@ from ascendfx.codegen.ascendc.kernels.cube_product import (
 from ascendfx.codegen.ascendc.kernels.cube_tile_code import (
     TileCode,
     plan_comment,
-    w_strides,
     write_tile_code,
 )
 from ascendfx.codegen.ascendc.kernels.cube_tile_plan import (
@@ -74,7 +73,7 @@ def plan_grouped_matmul(
         dtype: Element format of ``x`` and ``W``, f32 or bf16.
         target: The chip.
         out_dtype: Element format of ``y``; by default that of ``x``.
-        b_layout: ``nk``, ``kn`` or ``nz``, see `CubeProduct`.
+        b_layout: ``nk`` or ``nz``, see `CubeProduct`.
         a: Where ``x`` lies; by default dense ``[pairs, k]``.
         b: Where ``W`` lies; by default dense, one matrix per expert.
         y: Where ``y`` lies; by default dense ``[pairs, n]``.
@@ -177,7 +176,6 @@ def _write_head(out: CppWriter, plan: GroupedMatmulPlan, name: str, code: TileCo
 
 def _write_walk(out: CppWriter, plan: GroupedMatmulPlan, ends: KernelArgument) -> None:
     product = plan.product
-    w_n, _ = w_strides(product)
     a, b, y = product.a, product.b, product.y
     out.line("GlobalTensor<int32_t> endsGm;")
     out.line(f"endsGm.SetGlobalBuffer((__gm__ int32_t*){ends.name}, {ends.elements});")
@@ -191,8 +189,7 @@ def _write_walk(out: CppWriter, plan: GroupedMatmulPlan, ends: KernelArgument) -
         out.line("const uint64_t end = endsGm.GetValue(e);")
         with out.block("for (uint64_t m = begin; m < end; m += TILE_M)"):
             with out.block(f"for (; n < N; n += {plan.blocks} * TILE_N)"):
-                w = "n" if w_n == 1 else "n * W_N"
-                out.line(f"const uint64_t wFrom = {_from(b.offset)}e * {b.batch_stride} + {w};")
+                out.line(f"const uint64_t wFrom = {_from(b.offset)}e * {b.batch_stride} + n * W_N;")
                 out.line(f"const uint64_t yTo = {_from(y.offset)}m * Y_ROW + n;")
                 out.line("cube.rows = Smaller(TILE_M, end - m);")
                 out.line("cube.columns = Smaller(TILE_N, N - n);")

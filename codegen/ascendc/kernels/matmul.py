@@ -19,7 +19,6 @@ from ascendfx.codegen.ascendc.kernels.cube_product import (
 from ascendfx.codegen.ascendc.kernels.cube_tile_code import (
     TileCode,
     plan_comment,
-    w_strides,
     write_tile_code,
 )
 from ascendfx.codegen.ascendc.kernels.cube_tile_plan import (
@@ -81,7 +80,7 @@ def plan_matmul(
         target: The chip.
         out_dtype: Element format of ``y``; by default that of ``x``.
         batch: Independent products.
-        b_layout: ``nk``, ``kn`` or ``nz``, see `CubeProduct`.
+        b_layout: ``nk`` or ``nz``, see `CubeProduct`.
         a: Where ``x`` lies; by default dense ``[batch, rows, k]``.
         b: Where ``W`` lies; by default dense.
         y: Where ``y`` lies; by default dense ``[batch, rows, n]``.
@@ -202,13 +201,12 @@ def _write_kept_x(out: CppWriter, plan: MatmulPlan) -> None:
 
 def _write_one_tile(out: CppWriter, plan: MatmulPlan) -> None:
     product = plan.product
-    w_n, _ = w_strides(product)
     out.line("const uint64_t n = t % nTiles * TILE_N;")
     out.line("const uint64_t m = t / nTiles % mTiles * TILE_M;")
     if product.batch > 1:
         out.line("const uint64_t b = t / nTiles / mTiles;")
     x = _offset(product.a, product.batch, "m * X_ROW")
-    w = _offset(product.b, product.batch, "n" if w_n == 1 else "n * W_N")
+    w = _offset(product.b, product.batch, "n * W_N")
     y = _offset(product.y, product.batch, "m * Y_ROW + n")
     out.line("cube.rows = Smaller(TILE_M, rows - m);")
     out.line("cube.columns = Smaller(TILE_N, N - n);")

@@ -1,6 +1,6 @@
 // matmul_heads: y[b, r, :] = x[b, r, :] * W[b]^T.
 // Batch 16, rows = sizes[0] <= 16, n 512, k 128; f32 to f32.
-// Sums in f32; W stored as kn.
+// Sums in f32; W stored as nk.
 // Tile: 16 x 256 outputs, k in steps of 64 (L1) and 32 (L0), double buffered; x and W stream.
 // Local bytes: L1 139,264, L0A 4,096, L0B 65,536, L0C 32,768.
 // Split: tile t of [b, m, n] (n fastest) goes to block t % 20.
@@ -18,7 +18,8 @@ constexpr uint32_t L1_K = 64;
 constexpr uint32_t L0_K = 32;
 // Elements from one row (X_ROW, Y_ROW), column (W_N) or term (W_K) to the next.
 constexpr uint64_t X_ROW = 3072;
-constexpr uint64_t W_K = 512;
+constexpr uint64_t W_N = 128;
+constexpr uint64_t W_K = 1;
 constexpr uint64_t Y_ROW = 9216;
 
 __aicore__ inline uint32_t Pad16(uint32_t size) {
@@ -72,14 +73,14 @@ struct CubeTile {
     __aicore__ inline void CopyW(uint64_t from, uint32_t terms) {
         LocalTensor<In> w = wL1.AllocTensor<In>();
         Nd2NzParams p;
-        p.ndNum = terms / 16;
-        p.nValue = 16;
-        p.dValue = columns;
-        p.srcNdMatrixStride = 16 * W_K;
-        p.srcDValue = W_K;
-        p.dstNzC0Stride = 16;
+        p.ndNum = 1;
+        p.nValue = columns;
+        p.dValue = terms;
+        p.srcNdMatrixStride = 0;
+        p.srcDValue = W_N;
+        p.dstNzC0Stride = Pad16(columns);
         p.dstNzNStride = 1;
-        p.dstNzMatrixStride = 16 * Pad16(columns);
+        p.dstNzMatrixStride = 0;
         DataCopy(w, wGm[from], p);
         wL1.EnQue(w);
     }
@@ -97,16 +98,13 @@ struct CubeTile {
         xL0.EnQue(a);
     }
 
-    // Terms from k on of W in L1 to L0B, transposed.
+    // Terms from k on of W in L1 to L0B.
     __aicore__ inline void LoadW(const LocalTensor<In>& w, uint32_t k, uint32_t terms) {
         LocalTensor<In> b = wL0.AllocTensor<In>();
-        LoadData2dTransposeParams p;
-        p.repeatTimes = Pad16(columns) / 16;
+        LoadData2DParams p;
+        p.repeatTimes = (terms + K0 - 1) / K0 * (Pad16(columns) / 16);
         p.srcStride = 1;
-        p.dstFracGap = Pad16(columns) / 16 - 1;
-        for (uint32_t i = 0; i < terms; i += 16) {
-            LoadDataWithTranspose(b[i * Pad16(columns)], w[(k + i) * Pad16(columns)], p);
-        }
+        LoadData(b, w[k * Pad16(columns)], p);
         wL0.EnQue(b);
     }
 
@@ -185,6 +183,6 @@ extern "C" __global__ __aicore__ void matmul_heads(GM_ADDR x, GM_ADDR w, GM_ADDR
         const uint64_t b = t / nTiles / mTiles;
         cube.rows = Smaller(TILE_M, rows - m);
         cube.columns = Smaller(TILE_N, N - n);
-        cube.Run(b * 192 + m * X_ROW, b * 65536 + n, b * 576 + m * Y_ROW + n);
+        cube.Run(b * 192 + m * X_ROW, b * 65536 + n * W_N, b * 576 + m * Y_ROW + n);
     }
 }
