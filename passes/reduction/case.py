@@ -78,7 +78,12 @@ def observe(case: Case, after: Program, fidelity: Fidelity) -> Observed | None:
         return Observed(check.error.max, check.error.bound) if check.broken else None
     if case.program.main.input_types.keys() != after.main.input_types.keys():
         raise GraphError("other-inputs", "the programs take different inputs")
-    results = [_outputs(each, case) for each in (case.program, after)]
+    before = _outputs(case.program, case)
+    try:
+        verify_program(after)
+        results = before, _outputs(after, case)
+    except FAILURES:
+        return Observed(math.inf, 0.0)
     worst: Observed | None = None
     for one, other in zip(*results, strict=True):
         bound = 0.0 if fidelity is Fidelity.BITWISE else tolerance(one) + tolerance(other)

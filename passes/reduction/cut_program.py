@@ -85,9 +85,20 @@ def cut_program(recorded: Recording, keep: frozenset[Point]) -> Case:
 
 def ends_of(recorded: Recording, keep: frozenset[Point]) -> list[Point]:
     """Return the kept nodes that no kept node reads, in order; the call is none of them."""
-    read = {each for point in keep for each in recorded.reads(point)}
     call = (recorded.program.main.name, recorded.call)
+    readers = keep if readers_of_call(recorded, keep) else keep - {call}
+    read = {each for point in readers for each in recorded.reads(point)}
     return sorted(point for point in keep - read if point != call)
+
+
+def readers_of_call(recorded: Recording, keep: frozenset[Point]) -> list[Point]:
+    """Return the kept nodes of the entry that read a result of the call."""
+    main, call = recorded.program.main, recorded.call
+    return [
+        point
+        for point in sorted(keep)
+        if point[0] == main.name and any(v.node == call for v in main.nodes[point[1]].operands)
+    ]
 
 
 @dataclass
@@ -108,7 +119,7 @@ class _Cutter:
         inner = [point for point in ends if function is not None and point[0] == function.name]
         self._wanted: list[Value] = []
         if function is not None:
-            if any(main.nodes[point[1]].operands for point in self._readers_of_call()):
+            if readers_of_call(recorded, self.keep):
                 self._wanted += function.outputs
             self._wanted += [v for point in inner for v in _results(function, point[1])]
         outer = [
@@ -127,15 +138,6 @@ class _Cutter:
 
     def _at(self, point: Point) -> tuple[Graph, int]:
         return self.recorded.program.by_name[point[0]], point[1]
-
-    def _readers_of_call(self) -> list[Point]:
-        """Return the kept nodes of the entry that read a result of the call."""
-        main, call = self.recorded.program.main, self.recorded.call
-        return [
-            point
-            for point in self.keep
-            if point[0] == main.name and any(v.node == call for v in main.nodes[point[1]].operands)
-        ]
 
     def _of_main(self, value: Value) -> Value:
         main = self.recorded.program.main

@@ -158,6 +158,10 @@ def _op(op: Op, change: _Change) -> Op:
     return replace(op, **values)
 
 
+def _is_empty(kinds: tuple[TensorType, ...]) -> bool:
+    return any(isinstance(size, int) and size < 1 for kind in kinds for size in kind.shape)
+
+
 def _numbers(program: Program) -> set[int]:
     found: set[int] = set()
     for graph in program.graphs:
@@ -170,7 +174,13 @@ def _numbers(program: Program) -> set[int]:
 def _cut(
     program: Program, tensors: Mapping[str, Array], sizes: Mapping[str, int]
 ) -> dict[str, Array]:
-    """Return the first elements along each axis."""
+    """Return the first elements along each axis.
+
+    Raises:
+        ValueError: An axis would be empty, or longer than it is.
+    """
+    if any(_is_empty(node.types) for graph in program.graphs for node in graph.nodes):
+        raise ValueError("an axis is empty")
     kinds = dict(checkpoint_types(program))
     kinds |= {n.op.name: n.op.type for n in program.main.nodes if isinstance(n.op, Input)}
     cut = dict(tensors)

@@ -22,6 +22,9 @@ from ascendfx.passes.verification.run_with_noise import Follow, Noisy, NoisyRunn
 _STEPS = 2
 """Steps of a serving form: the second reads what the first has cached."""
 
+_BLOCK = 4
+"""Tokens of a cache block here."""
+
 
 @dataclass(frozen=True)
 class Truth:
@@ -101,7 +104,7 @@ def follow_truth(
             for text in range(len(truth.tokens)):
                 yield follower.step(_rows(truth, text))
         case Form.SERVING:
-            yield from _serving(follower, steps)
+            yield from _in_steps(follower, steps)
 
 
 @dataclass(frozen=True)
@@ -127,17 +130,36 @@ def _rows(truth: Truth, text: int) -> _Plan:
     return _Plan({"token_ids": undisturbed(ids)}, {"rows": len(ids)}, pick, pick)
 
 
-def _serving(follower: "_Follower", steps: int) -> Iterator[Step]:
+def _in_steps(follower: "_Follower", steps: int) -> list[Step]:
+    """Run with small cache blocks, so that a short text fills several of them.
+
+    No operation asks how large a block is but through its cache; a program that does so otherwise
+    is run with blocks of its own size.
+    """
+    try:
+        return _serving(follower, steps, _BLOCK)
+    except (ValueError, IndexError):
+        return _serving(follower, steps, block_tokens(follower.program))
+
+
+def _serving(follower: "_Follower", steps: int, block: int) -> list[Step]:
     truth, program = follower.truth, follower.program
     texts, tokens = truth.tokens.shape
-    block = block_tokens(program)
     pages = Pages(texts, -(-tokens // block) + 1, block)
-    caches = {name: undisturbed(each) for name, each in empty_caches(program, pages.blocks).items()}
+    caches = {
+        name: undisturbed(_with_blocks(each, block))
+        for name, each in empty_caches(program, pages.blocks).items()
+    }
     cuts = np.linspace(0, tokens, min(steps, tokens) + 1).astype(int).tolist()
+    found: list[Step] = []
     for part in pairwise(cuts):
-        step = follower.step(_part(truth, pages, caches, part))
-        yield step
-        caches = dict(zip(cache_names(program), step.run.outputs[2:], strict=True))
+        found.append(follower.step(_part(truth, pages, caches, part)))
+        caches = dict(zip(cache_names(program), found[-1].run.outputs[2:], strict=True))
+    return found
+
+
+def _with_blocks(cache: Array, block: int) -> Array:
+    return np.full((cache.shape[0], block, *cache.shape[2:]), np.nan)
 
 
 def _part(truth: Truth, pages: Pages, caches: Mapping[str, Noisy], part: tuple[int, int]) -> _Plan:

@@ -9,6 +9,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.location import UNKNOWN
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
+from ascendfx.ir.verify import verify_program
 from ascendfx.passes.graph_pass import Fidelity
 from ascendfx.passes.pipeline import PassRun
 from ascendfx.passes.verification.compare_step import Difference, compare_with_truth, same_bits
@@ -124,12 +125,13 @@ class PassVerifier:
     def check(self, stage: str, run: Rewritten) -> PassCheck:
         """Compare the program after a pass; call it for each pass of a pipeline in order."""
         start = time.perf_counter()
-        try:
-            error, broken, place, found = self._compare(run)
-        except (IndexError, ValueError, KeyError) as problem:
-            worst = WorstPlace(run.after.name, 0, "", "")
-            error = PassError(math.inf, math.inf, 0.0, worst)
-            broken, place, found = f"the program after it cannot be run: {problem}", None, None
+        error, place, found = _no_error_known(run.after), None, None
+        broken = _why_invalid(run.after)
+        if not broken:
+            try:
+                error, broken, place, found = self._compare(run)
+            except (IndexError, ValueError, KeyError) as problem:
+                broken = f"the program after it cannot be run: {problem}"
         seconds = time.perf_counter() - start
         self.seconds += seconds
         check = PassCheck(stage, run.name, run.fidelity, error, seconds, broken, place, found)
@@ -213,6 +215,18 @@ def table_lines(checks: Sequence[PassCheck]) -> tuple[str, ...]:
             for each in checks
         ),
     )
+
+
+def _why_invalid(program: Program) -> str:
+    try:
+        verify_program(program)
+    except GraphError as problem:
+        return f"its program is invalid: {problem.reason}"
+    return ""
+
+
+def _no_error_known(program: Program) -> PassError:
+    return PassError(math.inf, math.inf, 0.0, WorstPlace(program.name, 0, "", ""))
 
 
 def _figures(differences: list[Difference], place: Place) -> PassError:

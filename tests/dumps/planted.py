@@ -25,6 +25,8 @@ class Bug:
         new: What stands there instead.
         name: The pass class or the rule.
         model: The captured program on which it shows.
+        nodes: Most nodes of its reduced case; more than eight where the pattern of the rule itself
+            has more, or where the mistake shows through a whole layer only.
     """
 
     module: str
@@ -32,6 +34,7 @@ class Bug:
     new: str
     name: str
     model: str = "v3_halfrope"
+    nodes: int = 8
 
 
 BUGS: dict[str, Bug] = {
@@ -43,6 +46,7 @@ BUGS: dict[str, Bug] = {
         "Rotary(interleaved_in=False, interleaved_out=False), x, sin, cos",
         "HALF",
         "llama_f32",
+        nodes=9,
     ),
     "rotary_layout": Bug(
         "rules.rotary",
@@ -50,9 +54,10 @@ BUGS: dict[str, Bug] = {
         "b.add(Rotary(interleaved_in=False, interleaved_out=False)",
         "INTERLEAVED_TO_HALF",
         "v3yarn_f32",
+        nodes=9,
     ),
     "rotary_pairs": Bug(
-        "rules.rotary_pairs", "wide, cos, sin)", "wide, sin, cos)", "RULE", "v2_f32"
+        "rules.rotary_pairs", "wide, cos, sin)", "wide, sin, cos)", "RULE", "v2_f32", 15
     ),
     "attention_scale": Bug(
         "rules.attention", "scale=float(scale)", "scale=1.01 * float(scale)", "MASKED_ATTENTION"
@@ -80,14 +85,18 @@ BUGS: dict[str, Bug] = {
         "place = b.add_multi(DispatchExperts(h.experts), ids)[1]",
         "place = b.add_multi(DispatchExperts(h.experts), ids)[0]",
         "COMBINE",
+        nodes=15,
     ),
-    "route_scale": Bug("rules.route_topk", "float(h.scale)", "2 * float(h.scale)", "BIASED"),
+    "route_scale": Bug(
+        "rules.route_topk", "float(h.scale)", "2 * float(h.scale)", "BIASED", nodes=15
+    ),
     "route_normalize": Bug(
         "rules.route_topk",
         "        normalize=h.normalize,",
         "        normalize=not h.normalize,",
         "UNBIASED",
         "v2_f32",
+        nodes=12,
     ),
     "absorbed_query_negated": Bug(
         "rules.absorb_key_projection",
@@ -172,6 +181,7 @@ BUGS: dict[str, Bug] = {
         'positions, kind = self._controls["positions"], node.types[0]',
         'positions, kind = self._controls["slots"], node.types[0]',
         "DeriveIncrementalForm",
+        nodes=16,
     ),
     "one_name_for_all": Bug(
         "fold_weights", "while not _same(", "while False and not _same(", "FoldWeights"

@@ -1,0 +1,96 @@
+"""A mistake in any pass or rule is named, reduced to a few nodes, and replayed in a new process."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.dumps.planted import BUGS
+from tests.dumps.planted_dump import dump_with
+
+_ROOT = Path(__file__).parents[2]
+_SAMPLE = ("swiglu_swapped", "half_doubled", "operands_ignored", "cached_scale")
+_LARGEST_FILE = 10_000
+
+
+def command(*words: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run the command line in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "ascendfx", *map(str, words)],
+        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [
+        pytest.param(bug, marks=() if bug in _SAMPLE else (pytest.mark.nightly,))
+        for bug in sorted(BUGS)
+    ],
+)
+def test_a_planted_mistake_is_found_reduced_and_replayed(bug: str, tmp_path: Path) -> None:
+    name = dump_with(bug, tmp_path / "dump")
+    case = tmp_path / "case.json"
+    done = command("reduce", tmp_path / "dump", "-o", case, "--random", "0")
+    assert done.returncode == 0, done.stderr
+    assert f"pass: {name} (" in done.stdout
+    if name == "apply-rules":
+        broken = __import__("tests.dumps.planted", fromlist=[bug])
+        assert f"rule: {getattr(broken, bug).name}\n" in done.stdout
+    nodes = int(done.stdout.rpartition("case.json: ")[2].split()[0])
+    print(f"{bug}: {name}, {nodes} nodes, {case.stat().st_size} bytes")  # noqa: T201
+    assert nodes <= BUGS[bug].nodes
+    assert case.stat().st_size <= _LARGEST_FILE
+    replayed = command("replay", case)
+    assert replayed.returncode == 1, replayed.stderr
+    assert "stored programs: difference" in replayed.stdout
+    assert "pass of this installation: difference" in replayed.stdout
+
+
+def test_bisect_names_pass_function_operation_and_line(tmp_path: Path) -> None:
+    dump_with("swiglu_swapped", tmp_path)
+    done = command("bisect", tmp_path, "--random", "0")
+    assert done.returncode == 1, done.stderr
+    lines = done.stdout.splitlines()
+    assert "pass: apply-rules (serving/05-apply-rules.ir), declared real" in lines
+    assert "rule: swiglu" in lines
+    assert any(line.startswith("function: @layer_") for line in lines)
+    assert any(line.startswith("first different value: %") and "swiglu" in line for line in lines)
+    assert any(line.startswith("line of the model: v3_halfrope.ir:") for line in lines)
+
+
+def test_a_pass_that_cannot_be_imported_is_cut_out_of_the_programs(tmp_path: Path) -> None:
+    dump_with("operands_ignored", tmp_path)
+    for index in tmp_path.glob("*/index.json"):
+        text = index.read_text(encoding="utf-8")
+        index.write_text(text.replace("tests.dumps.planted", "gone"), encoding="utf-8")
+    case = tmp_path / "case.json"
+    done = command("reduce", tmp_path, "-o", case, "--random", "0")
+    assert done.returncode == 0, done.stderr
+    assert "`gone:operands_ignored` cannot be imported here" in done.stderr
+    stored = json.loads(case.read_text(encoding="utf-8"))
+    assert not stored["made_by_pass"]
+    assert int(done.stdout.rpartition("case.json: ")[2].split()[0]) <= 8
+    replayed = command("replay", case)
+    assert replayed.returncode == 1
+    assert "stored programs: difference" in replayed.stdout
+    assert "pass of this installation: not run" in replayed.stdout
+
+
+def test_a_mended_pass_is_acquitted(tmp_path: Path) -> None:
+    dump_with("operands_ignored", tmp_path)
+    case = tmp_path / "case.json"
+    assert command("reduce", tmp_path, "-o", case, "--random", "0").returncode == 0
+    text = case.read_text(encoding="utf-8")
+    mended = "ascendfx.passes.share_common:ShareCommon"
+    case.write_text(text.replace("tests.dumps.planted:operands_ignored", mended), encoding="utf-8")
+    replayed = command("replay", case)
+    assert replayed.returncode == 0, replayed.stderr
+    assert "stored programs: difference" in replayed.stdout
+    assert "pass of this installation: no difference" in replayed.stdout
