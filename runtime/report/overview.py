@@ -1,11 +1,12 @@
 """What the page shows before any script runs: facts, totals and the timeline of passes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import quote
 
+from ascendfx.runtime.report.search_gain import gained_words
 from ascendfx.runtime.report.units import binary_bytes, decimal, duration
 
 Facts = tuple[tuple[str, str], ...]
@@ -62,10 +63,11 @@ class PlanCard:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """Everything above the fold."""
+    """Everything that is shown first; notices are what a reader must not overlook."""
 
     title: str
     subtitle: str
+    notices: tuple[str, ...]
     facts: Facts
     plans: tuple[PlanCard, ...]
     durations: Facts
@@ -81,11 +83,31 @@ def overview(data: Mapping[str, Any]) -> Overview:
     return Overview(
         title=name,
         subtitle=f"{facts.get('target')} · {dtype} · strategy {facts.get('strategy')}",
+        notices=tuple(_notices(data)),
         facts=_facts(facts),
         plans=tuple(_plan_card(stage) for stage in data["stages"] if stage["plan"]),
         durations=_durations(data["timing"]),
         stages=tuple(map(_stage_card, data["stages"])),
     )
+
+
+def _notices(data: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what a reader must not overlook."""
+    if data["missing"]:
+        last = data["stages"][-1]
+        name = last["versions"][-1]["name"]
+        yield (
+            f"The compilation was stopped after {last['name']} / {name}; "
+            f"not reached: {', '.join(data['missing'])}"
+        )
+    above = [
+        f"{stage['name']} / {version['name']}"
+        for stage in data["stages"]
+        for version in stage["versions"]
+        if version.get("error") and exceeds(version["error"])
+    ]
+    if above:
+        yield f"First pass with an error above its bound: {above[0]}"
 
 
 def _facts(facts: Mapping[str, Any]) -> Facts:
@@ -125,6 +147,11 @@ def _plan_card(stage: Mapping[str, Any]) -> PlanCard:
         ("capacity", _words(plan["capacities"])),
     ]
     headline = ""
+    facts += [
+        ("search", f"{words} of the modelled time in the fixed order of rules")
+        for version in stage["versions"]
+        if (words := gained_words(version.get("search", {})))
+    ]
     if cost:
         total = cost["total"]
         headline = duration(total["microseconds"] * 1e-6)

@@ -11,6 +11,7 @@ from ascendfx.runtime.report.pass_seconds import pass_seconds
 from ascendfx.runtime.report.plan_data import plan_data
 from ascendfx.runtime.report.read_dump import Dump, Stage, Version
 from ascendfx.runtime.report.read_program_text import Body, TextGraph, Value
+from ascendfx.runtime.report.search_gain import search_gain
 from ascendfx.runtime.report.source_lines import source_lines
 from ascendfx.runtime.report.table import Table
 
@@ -66,6 +67,7 @@ def page_data(dump: Dump) -> dict[str, Any]:
         "places": tables.places.values,
         "graphs": tables.graphs.values,
         "stages": stages,
+        "missing": list(dump.missing),
         "sources": {
             file: [[run.first, list(run.lines)] for run in runs] for file, runs in sources.items()
         },
@@ -124,8 +126,10 @@ def _stage(stage: Stage, dump: Dump, tables: Tables) -> dict[str, Any]:
 
 
 def _said(version: Version) -> dict[str, Any]:
-    keys = ("fidelity", "parameters", "statistics", "remarks", "error")
-    return {key: plain(version.record[key]) for key in keys if version.record.get(key)}
+    keys = ("fidelity", "parameters", "remarks", "error")
+    gain, others = search_gain(plain(version.record.get("statistics", {})))
+    said = {key: plain(version.record[key]) for key in keys if version.record.get(key)}
+    return said | ({"statistics": others} if others else {}) | ({"search": gain} if gain else {})
 
 
 def _changes(versions: Sequence[Version], numbers: Sequence[Sequence[int]]) -> list[dict[str, Any]]:

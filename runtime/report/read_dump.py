@@ -65,11 +65,13 @@ class Dump:
         facts: ``dump.json``.
         timing: ``timing.json``; empty if the dump has none.
         stages: In the order of the compile.
+        missing: Stages that the compile did not come to: it was stopped before.
     """
 
     facts: Record
     timing: Record
     stages: tuple[Stage, ...]
+    missing: tuple[str, ...] = ()
 
 
 def read_dump(directory: Path) -> Dump:
@@ -95,11 +97,15 @@ def read_dump(directory: Path) -> Dump:
     names = facts.get("stages")
     if not isinstance(names, list) or not all(map(_is_plain_name, names)):
         raise damaged_dump(directory / HEADER, "`stages` is no list of names of folders")
+    begun = [name for name in names if (directory / name).is_dir()]
+    if not begun:
+        raise damaged_dump(directory, "it has the folder of no stage")
     timing = directory / TIMING
     return Dump(
         facts=facts,
         timing=_object(timing) if timing.is_file() else {},
-        stages=tuple(_stage(directory / name) for name in names),
+        stages=tuple(_stage(directory / name) for name in begun),
+        missing=tuple(name for name in names if name not in begun),
     )
 
 

@@ -9,6 +9,8 @@ from click.testing import CliRunner
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.cli.main import cli
 from ascendfx.runtime.cli.report import report
+from ascendfx.runtime.report.overview import overview
+from ascendfx.runtime.report.page_data import page_data
 from ascendfx.runtime.report.read_dump import read_dump
 from tests.report.small_dump import write_small_dump
 
@@ -102,6 +104,17 @@ def test_a_damaged_dump_is_one_clear_error(tmp_path: Path, damage: Callable[[Pat
         read_dump(dump)
     assert caught.value.code == "damaged-dump"
     assert str(dump) in str(caught.value)
+
+
+def test_stages_that_were_not_reached_are_named(tmp_path: Path) -> None:
+    replaced = {'"stages": ["decode"]': '"stages": ["decode", "prefill"]'}
+    dump = read_dump(write_small_dump(tmp_path, replace=replaced))
+    assert [stage.name for stage in dump.stages] == ["decode"]
+    assert dump.missing == ("prefill",)
+    assert overview(page_data(dump)).notices == (
+        "The compilation was stopped after decode / simplify; not reached: prefill",
+        "First pass with an error above its bound: decode / fuse",
+    )
 
 
 def test_no_dump_no_format_no_kernel_text_have_their_own_code(tmp_path: Path) -> None:

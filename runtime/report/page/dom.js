@@ -76,7 +76,7 @@ function flops(number) {
 
 /** An error: a number, or text where it is not finite. */
 function figure(value) {
-  return typeof value === "number" ? value.toExponential(2) : String(value ?? "–");
+  return value === 0 ? "0" : typeof value === "number" ? value.toExponential(2) : String(value ?? "–");
 }
 
 /**

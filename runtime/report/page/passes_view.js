@@ -69,12 +69,27 @@ function passDetail(page, stage, index) {
       version.seconds ? h("span", { class: "chip" }, seconds(version.seconds[0])) : null,
       version.seconds?.[1] ? h("span", { class: "chip" }, `verification: ${seconds(version.seconds[1])}`) : null,
       statistics.map(([what, times]) => h("span", { class: "chip" }, `${what}: ${times}`))),
+    version.search ? searchTable(version.search) : null,
     version.error ? errorLine(version.error) : null,
     parameters.length ? h("details", {}, h("summary", {}, "parameters"), h("dl", { class: "facts" }, parameters.map(([name, value]) => [h("dt", {}, name), h("dd", {}, typeof value === "string" ? value : JSON.stringify(value))]))) : null,
     remarks.length ? h("details", {}, h("summary", {}, `${remarks.length} ${remarks.length === 1 ? "remark" : "remarks"}`), h("ul", { class: "remarks" }, remarks.map((line) => h("li", {}, line)))) : null,
     version.changes.length ? null : h("p", { class: "muted" }, "The program is the one before this pass."),
     version.changes.map((change) => diffSection(data, change)),
   ];
+}
+
+/** Modelled cost of the forms that search compared, per function. */
+function searchTable(search) {
+  const titles = ["function", "form", "modelled time", "bytes", "flop", "against the fixed order"];
+  const rows = Object.entries(search).flatMap(([graph, forms]) => {
+    const fixed = forms.ordered?.nanoseconds;
+    return Object.entries(forms).sort((a, b) => a[0].localeCompare(b[0], "en")).map(([form, cost]) => h("tr", { class: form === "chosen" ? "chosen" : "" },
+      h("td", {}, h("code", {}, `@${graph}`)), h("td", {}, form),
+      h("td", { class: "right" }, cost.nanoseconds === undefined ? "–" : seconds(cost.nanoseconds * 1e-9)), h("td", { class: "right" }, cost.bytes === undefined ? "–" : bytes(cost.bytes)), h("td", { class: "right" }, cost.flops === undefined ? "–" : flops(cost.flops)),
+      h("td", { class: "right" }, fixed && cost.nanoseconds !== undefined ? `${cost.nanoseconds > fixed ? "+" : ""}${((100 * cost.nanoseconds) / fixed - 100).toFixed(1)} %` : "–")));
+  });
+  return h("div", { class: "scroll" }, h("table", { class: "largest" }, h("caption", {}, "What search compared"),
+    h("thead", {}, h("tr", {}, titles.map((title, k) => h("th", { scope: "col", class: k > 1 ? "right" : "" }, title)))), h("tbody", {}, rows)));
 }
 
 function errorLine(error) {
