@@ -10,6 +10,7 @@ from ascendfx.ir.ops import (
     Expand,
     GatherRows,
     Multiply,
+    Power,
     Reciprocal,
     ReduceMax,
     ReduceMean,
@@ -52,6 +53,10 @@ def is_nonnegative(graph: Graph, value: Value) -> bool:
         return value.result == 0 and op.scale >= 0
     if isinstance(op, Multiply) and operands[0] == operands[1]:
         return True
+    if isinstance(op, Power):
+        exponent = graph.op_of(operands[1])
+        even = isinstance(exponent, Constant) and exponent.value % 2 == 0
+        return even or is_nonnegative(graph, operands[0])
     if isinstance(op, _AS_THE_FIRST_OPERAND):
         return is_nonnegative(graph, operands[0])
     return isinstance(op, _AS_BOTH_OPERANDS) and all(is_nonnegative(graph, v) for v in operands)

@@ -191,8 +191,10 @@ ALGEBRA: tuple[Rule, ...] = (
 """What `simplify` leaves: signs, choices, quotients and parts that cancel or combine."""
 
 RESPELLING: tuple[Rule, ...] = (
+    divide_by_root.POWER,
     divide_by_root.RECIPROCAL,
-    kept_axis.RULE,
+    kept_axis.MAXIMUM,
+    kept_axis.SUM,
     mean_of_sum.RULE,
     softmax_of_exponentials.RULE,
     spelled_out_activations.RELU,

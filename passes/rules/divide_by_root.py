@@ -7,8 +7,13 @@ from ascendfx.ir.graph import GraphBuilder, Value
 from ascendfx.ir.ops import Constant, Divide, Multiply, Power, Reciprocal, Rsqrt, Sqrt
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.graph_pass import Fidelity
+from ascendfx.passes.known_sign import is_nonnegative
 from ascendfx.passes.normal_numbers import is_normal_f32
-from ascendfx.passes.rule import Precondition, Rule, SideBuilder, Site, Spelling
+from ascendfx.passes.rule import Precondition, Rule, SideBuilder, Site, Spelling, Values
+
+
+def _is_float(site: Site) -> bool:
+    return site.type_of("x").dtype.is_float
 
 
 def _reciprocal_lhs(b: SideBuilder, h: Any, x: Value) -> Value:
@@ -17,10 +22,6 @@ def _reciprocal_lhs(b: SideBuilder, h: Any, x: Value) -> Value:
 
 def _one_over_lhs(b: SideBuilder, h: Any, x: Value) -> Value:
     return b.add(Divide(), b.add(Constant(1.0, h.format)), b.add(Sqrt(), x))
-
-
-def _power_lhs(b: SideBuilder, h: Any, x: Value) -> Value:
-    return b.add(Power(), x, b.add(Constant(-0.5, h.format)))
 
 
 def _rsqrt(b: GraphBuilder, h: Any, x: Value) -> Value:
@@ -32,10 +33,37 @@ RECIPROCAL = Rule(
     identity="1 / √x  =  x^-½",
     source="definition",
     operands={"x": "format: * k"},
-    spellings=(Spelling(_reciprocal_lhs), Spelling(_one_over_lhs), Spelling(_power_lhs)),
+    spellings=(Spelling(_reciprocal_lhs), Spelling(_one_over_lhs)),
     rhs=_rsqrt,
     fidelity=Fidelity.REAL,
     holes=lambda _: {"format": DType.F32},
+)
+
+
+def _power_lhs(b: SideBuilder, h: Any, x: Value) -> Value:
+    return b.add(Power(), x, b.add(Constant(-0.5, h.format)))
+
+
+def _operand_is_nonnegative(site: Site) -> bool:
+    return is_nonnegative(site.graph, site.bound["x"])
+
+
+POWER = Rule(
+    name="power-as-rsqrt",
+    identity="x^-½  =  1 / √x, x ≥ 0",
+    source="definition; a power of -0 is +∞, its reciprocal root -∞",
+    operands={"x": "format: * k"},
+    spellings=(Spelling(_power_lhs),),
+    rhs=_rsqrt,
+    fidelity=Fidelity.REAL,
+    holes=lambda _: {"format": DType.F32},
+    values={"x": Values(low=0.0, ensured_by="sign-unknown")},
+    when=(
+        Precondition("integers", _is_float, "roots are taken of floats only"),
+        Precondition(
+            "sign-unknown", _operand_is_nonnegative, "the operand is not known to be nonnegative"
+        ),
+    ),
 )
 
 
@@ -70,10 +98,6 @@ def _reciprocal_is_exact(site: Site) -> bool:
     divisor = site.holes["divisor"]
     power = divisor != 0 and abs(math.frexp(divisor)[0]) == 0.5
     return power and is_normal_f32(divisor) and is_normal_f32(1 / divisor)
-
-
-def _is_float(site: Site) -> bool:
-    return site.type_of("x").dtype.is_float
 
 
 POWER_OF_TWO = Rule(

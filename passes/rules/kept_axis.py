@@ -23,18 +23,24 @@ def _axis_is_last(site: Site) -> bool:
     return site.holes["shape"] == (*site.type_of("x").shape[:-1], 1)
 
 
-RULE = Rule(
-    name="kept-axis",
-    identity="reshape(Σ x, [.., 1])  =  Σ x with the axis kept; also for the mean and the maximum",
-    source="definition",
-    operands={"x": "* k"},
-    spellings=tuple(
-        Spelling(partial(_lhs, reduction=each), {"reduction": each})
-        for each in (ReduceMean, ReduceSum, ReduceMax)
-    ),
-    rhs=_rhs,
-    fidelity=Fidelity.BITWISE,
-    holes=lambda sizes: {"shape": (*sizes["lead"], 1)},
-    proof=Proof.CASES,
-    when=(Precondition("axis-is-elsewhere", _axis_is_last, "the new axis is not the reduced one"),),
-)
+def _rule(name: str, what: str, reductions: tuple[_Reduction, ...], proof: Proof) -> Rule:
+    return Rule(
+        name=name,
+        identity=f"reshape({what} x, [.., 1])  =  {what} x with the axis kept",
+        source="definition",
+        operands={"x": "* k"},
+        spellings=tuple(
+            Spelling(partial(_lhs, reduction=each), {"reduction": each}) for each in reductions
+        ),
+        rhs=_rhs,
+        fidelity=Fidelity.BITWISE,
+        holes=lambda sizes: {"shape": (*sizes["lead"], 1)},
+        proof=proof,
+        when=(
+            Precondition("axis-is-elsewhere", _axis_is_last, "the new axis is not the reduced one"),
+        ),
+    )
+
+
+SUM = _rule("kept-axis", "Σ", (ReduceMean, ReduceSum), Proof.SYMBOLIC)
+MAXIMUM = _rule("kept-axis-of-maximum", "max", (ReduceMax,), Proof.CASES)

@@ -20,6 +20,7 @@ from ascendfx.ir.ops import (
     Maximum,
     Multiply,
     Negate,
+    Power,
     Reciprocal,
     ReduceMax,
     ReduceMean,
@@ -59,13 +60,14 @@ _UNARY: tuple[Op, ...] = (
     Sqrt(),
     Transpose((1, 0)),
 )
-_BINARY: tuple[Op, ...] = (Add(), Divide(), Maximum(), Multiply(), Subtract())
+_BINARY: tuple[Op, ...] = (Add(), Divide(), Maximum(), Multiply(), Power(), Subtract())
 
 
 @given(data=st.data())
 def test_a_value_that_is_said_not_to_be_negative_is_not(data: st.DataObject) -> None:
     b = GraphBuilder("g")
     values = [b.add(Input("x", TensorType(DType.F32, (3, 3)))), b.add(Constant(-1.0, DType.F32))]
+    values.append(b.add(Constant(2.0, DType.F32)))
     for _ in range(data.draw(st.integers(1, 5))):
         if data.draw(st.booleans()):
             op = data.draw(st.sampled_from(_BINARY))
