@@ -88,12 +88,13 @@ def _all_same(
     if [v.shape for v, _ in before] != [v.shape for v, _ in after]:
         return None
     return all(
-        np.array_equal(a, b, equal_nan=a.dtype.kind == "f") or _same_in(dtype, a, b)
+        np.array_equal(a, b, equal_nan=a.dtype.kind == "f") or same_in_format(dtype, a, b)
         for (a, _), (b, _), dtype in zip(before, after, formats, strict=True)
     )
 
 
-def _same_in(dtype: DType, a: Array, b: Array) -> bool:
+def same_in_format(dtype: DType, a: Array, b: Array) -> bool:
+    """Say whether two float64 arrays have the same bits when they are rounded to a format."""
     if not dtype.is_float:
         return False
     with np.errstate(over="ignore"):

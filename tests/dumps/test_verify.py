@@ -1,0 +1,143 @@
+"""Verification of each pass: sound pipelines pass, a broken one stops with a report."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.graph import GraphBuilder, Node, Value
+from ascendfx.ir.ops import Add, Constant, Multiply, Softmax
+from ascendfx.ir.program import Program
+from ascendfx.ir.tensor_type import DType
+from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.random_weights import random_weights
+from ascendfx.passes.rebuild import rebuild
+from ascendfx.passes.verification.compare_step import same_in_format
+from ascendfx.passes.verification.verify_pass import PassVerifier
+from ascendfx.runtime.dumps.write_dump import DumpHeader, DumpWriter
+from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
+from ascendfx.runtime.progress import silent
+from ascendfx.runtime.rewriting import Rewriting
+from ascendfx.runtime.verification import check_mode, token_ids
+from tests.dumps import planted
+from tests.passes.test_raising_models import captured
+
+_TOKENS = token_ids(None, 90)
+_FLOAT_ROUNDING = 1e-9
+
+
+def verifier(name: str) -> PassVerifier:
+    program = captured(name)
+    return PassVerifier(program, random_weights(program, 0), _TOKENS)
+
+
+def rewrite(
+    name: str, passes: Sequence[ProgramPass], writer: DumpWriter | None = None
+) -> PassVerifier:
+    found = verifier(name)
+    Rewriting(writer, found, silent).run("serving", captured(name), passes)
+    return found
+
+
+@pytest.mark.parametrize("name", ["v3_halfrope", "v2_f32", "llama_f32"])
+def test_every_pass_of_ours_keeps_its_fidelity(name: str) -> None:
+    found = verifier(name)
+    rewriting = Rewriting(None, found, silent)
+    serving, _ = rewriting.run("serving", captured(name), TO_SERVING)
+    for stage, passes in (("decode", DECODE), ("prefill", PREFILL)):
+        if "llama" not in name:
+            rewriting.run(stage, serving, passes)
+    assert not [check.name for check in found.checks if check.broken]
+    assert all(check.error.max < _FLOAT_ROUNDING for check in found.checks)
+
+
+def _planted(bug: str) -> tuple[ProgramPass, ...]:
+    broken: Any = getattr(planted, bug)()
+    return tuple(broken if each.name == broken.name else each for each in TO_SERVING)
+
+
+def test_a_broken_pass_stops_with_the_pass_the_layer_the_operation_and_the_table() -> None:
+    with pytest.raises(GraphError) as caught:
+        rewrite("v3_halfrope", _planted("mask_forgotten"))
+    error = caught.value
+    assert error.code == "fidelity-broken"
+    assert error.reason.startswith(
+        "pass `recognise-causal-mask` of stage serving is declared real, but result 0 of @layer_0, "
+        "call 0 moved by "
+    )
+    assert error.location.file == "v3_halfrope.ir"
+    assert error.excerpt.startswith("@layer_0: %")
+    assert "attention" in error.excerpt
+    table = [line.split()[1] for line in error.notes[2:]]
+    assert table == ["simplify", "narrow-repeated-inputs", "simplify", *table[3:]]
+    assert table[-1] == "recognise-causal-mask"
+    assert error.notes[-1].endswith("broken")
+
+
+def test_the_dump_of_a_stopped_compilation_holds_the_broken_program(tmp_path: Path) -> None:
+    writer = DumpWriter(tmp_path)
+    writer.begin(DumpHeader(None, None, "ascend910b2", {}, "ordered", ("serving",)))
+    with pytest.raises(GraphError, match="fidelity-broken"):
+        rewrite("v3_halfrope", _planted("mask_forgotten"), writer)
+    index = json.loads((tmp_path / "serving" / "index.json").read_text(encoding="utf-8"))
+    last = index[-1]
+    assert last["file"].endswith("-recognise-causal-mask.ir")
+    assert last["error"]["max"] > last["error"]["bound"]
+    assert last["error"]["worst"]["op"] == "attention"
+    assert (tmp_path / "serving" / last["file"]).is_file()
+    timing = json.loads((tmp_path / "timing.json").read_text(encoding="utf-8"))
+    assert timing["passes"]["serving"][-1]["verification"] > 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Thirds(ProgramPass):
+    """Writes ``x`` as ``x/3 + x/3 + x/3``: equal over the reals, and in float64 not always."""
+
+    name: ClassVar[str] = "thirds"
+    fidelity: ClassVar[Fidelity] = Fidelity.REAL
+
+    def run(self, program: Program) -> PassResult:
+        def emit(
+            b: GraphBuilder, _position: int, node: Node, operands: tuple[Value, ...]
+        ) -> tuple[Value, ...] | None:
+            if not isinstance(node.op, Softmax):
+                return None
+            y = b.add(node.op, *operands)
+            third = b.add(Multiply(), y, b.add(Constant(1 / 3, node.types[0].dtype)))
+            return (b.add(Add(), b.add(Add(), third, third), third),)
+
+        return PassResult(
+            Program(tuple(rebuild(graph, emit) for graph in program.graphs), program.recipes)
+        )
+
+
+def test_rounding_is_no_mistake() -> None:
+    (check,) = rewrite("v3_halfrope", [_Thirds()]).checks
+    assert 0 < check.error.max < _FLOAT_ROUNDING
+    assert check.error.rms <= check.error.max <= check.error.bound
+
+
+def test_bits_are_compared_in_the_format_of_the_result() -> None:
+    one = np.array([1.0, np.nan, 3.0])
+    for dtype, apart, together in (
+        (DType.F32, 2.0**-23, 2.0**-26),
+        (DType.BF16, 2.0**-7, 2.0**-10),
+    ):
+        assert same_in_format(dtype, one, one * (1 + together))
+        assert not same_in_format(dtype, one, one * (1 + apart))
+    assert not same_in_format(DType.I32, np.array([1]), np.array([2]))
+
+
+def test_tokens_are_filled_up_and_checked() -> None:
+    np.testing.assert_array_equal(token_ids([[1, 2, 3], [4]], 9), [[1, 2, 3], [4, 0, 0]])
+    with pytest.raises(GraphError, match=r"error\[token-range\]: verify_tokens has id 9"):
+        token_ids([[9]], 9)
+    with pytest.raises(GraphError, match=r"error\[empty-prompt\]"):
+        token_ids([], 9)
+    with pytest.raises(GraphError, match=r"error\[unknown-verification\]: no verification is"):
+        check_mode("some")
