@@ -15,6 +15,7 @@ from ascendfx.passes.pipeline import PassRun
 from ascendfx.passes.verification.compare_step import Difference, compare_with_truth, same_bits
 from ascendfx.passes.verification.first_difference import Place, find_place
 from ascendfx.passes.verification.follow_truth import Step, Truth, find_truth, follow_truth
+from ascendfx.passes.verification.layer_errors import LayerError, layer_errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,12 +44,14 @@ class PassError:
         rms: Root of the mean square of the differences.
         bound: What rounding explains at the worst place.
         worst: The place.
+        layers: The same for each layer, each started from the truth.
     """
 
     max: float
     rms: float
     bound: float
     worst: WorstPlace
+    layers: tuple[LayerError, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +154,7 @@ class PassVerifier:
             steps = self._run(run.after, noise=True)
         differences = self._differences(steps)
         worst = max(differences, key=lambda each: each.excess)
-        error = _figures(differences, _output_place(steps, worst))
+        error = _figures(steps, differences, _output_place(steps, worst))
         self._last = (run.after, steps, error)
         if run.fidelity is Fidelity.LOSSY:
             return error, "", None, None
@@ -163,7 +166,7 @@ class PassVerifier:
                 f"result {first.result} of {where} moved by {first.max:.3g}; "
                 f"rounding explains {first.bound:.3g}"
             )
-            return _figures(differences, place), reason, place, first
+            return _figures(steps, differences, place), reason, place, first
         if exact and before and _all_same(before, steps) is False:
             place = _output_place(steps, worst)
             return error, "it is declared bitwise, and bits differ", place, worst
@@ -174,7 +177,11 @@ class PassVerifier:
             steps = self._run(run.before, noise=True)
             differences = self._differences(steps)
             worst = max(differences, key=lambda each: each.excess)
-            self._last = (run.before, steps, _figures(differences, _output_place(steps, worst)))
+            self._last = (
+                run.before,
+                steps,
+                _figures(steps, differences, _output_place(steps, worst)),
+            )
         return self._last[1], self._last[2]
 
     def _run(self, program: Program, *, noise: bool) -> list[Step]:
@@ -229,13 +236,14 @@ def _no_error_known(program: Program) -> PassError:
     return PassError(math.inf, math.inf, 0.0, WorstPlace(program.name, 0, "", ""))
 
 
-def _figures(differences: list[Difference], place: Place) -> PassError:
+def _figures(steps: list[Step], differences: list[Difference], place: Place) -> PassError:
     worst = max(differences, key=lambda each: each.excess)
     count = sum(each.count for each in differences)
     rms = math.sqrt(sum(each.squares for each in differences) / max(count, 1))
     node = place.node
     where = WorstPlace(place.graph.name, place.position, node.op.mnemonic, str(node.location))
-    return PassError(max(each.max for each in differences), rms, worst.bound, where)
+    layers = layer_errors(steps[0].runner.program, differences)
+    return PassError(max(each.max for each in differences), rms, worst.bound, where, layers)
 
 
 def _output_place(steps: list[Step], found: Difference) -> Place:
