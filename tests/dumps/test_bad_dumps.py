@@ -1,0 +1,164 @@
+"""Dumps, cases and tensor files that are missing, damaged or of something else: one clear error."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from safetensors.numpy import save_file
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.tensor_source import ArraySource
+from ascendfx.passes.random_weights import random_weights
+from ascendfx.passes.verification.follow_truth import find_truth
+from ascendfx.runtime.cli.main import cli
+from ascendfx.runtime.dumps.dump_weights import check_weights
+from ascendfx.runtime.dumps.read_dump import read_dump
+from ascendfx.runtime.verification import token_ids
+from tests.dumps.planted_dump import dump_with
+from tests.passes.test_raising_models import captured
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("dumps") / "dump"
+    dump_with("swiglu_swapped", folder)
+    return folder
+
+
+@pytest.fixture
+def dump(sound: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sound, tmp_path / "dump"))
+
+
+def refused(*words: str | Path) -> str:
+    """Return the one error of a command."""
+    result = CliRunner().invoke(cli, list(map(str, words)))
+    assert isinstance(result.exception, GraphError), result.output
+    return str(result.exception)
+
+
+@pytest.mark.parametrize("word", ["bisect", "reduce", "tensors"])
+def test_a_place_without_a_dump(word: str, tmp_path: Path) -> None:
+    out = () if word == "bisect" else ("-o", tmp_path / "out")
+    message = refused(word, tmp_path / "nowhere", *out)
+    assert "error[not-a-dump]" in message
+    assert "is no dump directory: it has no dump.json" in message
+    assert "--dump-dir DIR" in message
+
+
+def test_another_version(dump: Path) -> None:
+    header = json.loads((dump / "dump.json").read_text(encoding="utf-8"))
+    (dump / "dump.json").write_text(json.dumps(header | {"format": 7}), encoding="utf-8")
+    assert "error[dump-version]: the dump has format 7, this version reads 1" in refused(
+        "bisect", dump
+    )
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', "\0"])
+def test_a_damaged_header(dump: Path, text: str) -> None:
+    (dump / "dump.json").write_text(text, encoding="utf-8")
+    assert "dump.json" in refused("bisect", dump)
+
+
+def test_a_program_that_is_cut_off(dump: Path) -> None:
+    file = dump / "serving" / "03-simplify.ir"
+    text = file.read_text(encoding="utf-8")
+    file.write_text(text[: len(text) // 2], encoding="utf-8")
+    message = refused("bisect", dump, "--random", "0")
+    assert message.startswith("error[syntax]")
+    assert "03-simplify.ir:" in message
+
+
+def test_a_program_that_is_missing(dump: Path) -> None:
+    (dump / "serving" / "03-simplify.ir").unlink()
+    assert "error[damaged-dump]: " in refused("bisect", dump, "--random", "0")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("file", "../../etc/passwd"),
+        ("file", "09-other.ir"),
+        ("fidelity", "perfect"),
+        ("changed", "yes"),
+        ("parameters", 7),
+    ],
+)
+def test_an_edited_index(dump: Path, key: str, value: object) -> None:
+    file = dump / "serving" / "index.json"
+    index = json.loads(file.read_text(encoding="utf-8"))
+    index[1][key] = value
+    file.write_text(json.dumps(index), encoding="utf-8")
+    assert "index.json was edited or is of another version" in refused("bisect", dump)
+
+
+def test_an_index_that_is_no_list(dump: Path) -> None:
+    (dump / "serving" / "index.json").write_text("{", encoding="utf-8")
+    assert "error[damaged-dump]" in refused("bisect", dump)
+
+
+def test_a_dump_of_a_module_needs_weights(dump: Path) -> None:
+    message = refused("bisect", dump)
+    assert "error[no-weights]: the dump is of a module, so it names no checkpoint" in message
+    assert "--random SEED" in message
+
+
+def test_a_compilation_that_ended_before_its_first_pass(dump: Path) -> None:
+    shutil.rmtree(dump / "serving")
+    assert "has no stage `serving`" in refused("bisect", dump)
+
+
+def test_the_checkpoint_of_another_model() -> None:
+    program = captured("llama_f32")
+    weights = random_weights(program, 0)
+    key = next(iter(weights))
+    other = {**weights, key: np.zeros((3, 5))}
+    with pytest.raises(GraphError, match=r"error\[other-checkpoint\]: elsewhere has .*\[3, 5\]"):
+        check_weights(program, ArraySource(other), "elsewhere")
+    del other[key]
+    with pytest.raises(GraphError, match=rf"error\[other-checkpoint\]: elsewhere has no `{key}`"):
+        check_weights(program, ArraySource(other), "elsewhere")
+    with pytest.raises(GraphError, match=r"error\[missing-tensor\]: the weights have no"):
+        find_truth(program, other, token_ids(None, 9))
+
+
+def test_files_that_are_no_cases(tmp_path: Path) -> None:
+    file = tmp_path / "case.json"
+    assert "error[not-text]" in refused("replay", file)
+    for text, code in (
+        ("", "not-a-case"),
+        ("{}", "not-a-case"),
+        ('{"kind": "ascendfx case", "format": 9}', "case-version"),
+        ('{"kind": "ascendfx case", "format": 1}', "damaged-case"),
+    ):
+        file.write_text(text, encoding="utf-8")
+        assert f"error[{code}]" in refused("replay", file)
+
+
+def test_files_that_are_no_tensor_dumps(tmp_path: Path) -> None:
+    file = tmp_path / "other.safetensors"
+    assert "error[not-a-tensor-dump]" in refused("compare", file, file)
+    save_file({"x": np.zeros(3)}, file)
+    assert "error[not-a-tensor-dump]" in refused("compare", file, file)
+
+
+def test_wrong_use_of_the_command_line(dump: Path, tmp_path: Path) -> None:
+    run = CliRunner().invoke
+    assert "or a model directory and --eager" in run(cli, ["compare", "x"]).output
+    assert "--eager needs a text" in run(cli, ["compare", "x", "--eager"]).output
+    out = ["-o", str(tmp_path / "t"), "--random", "0"]
+    done = run(cli, ["tensors", str(dump), "--stage", "other", *out])
+    assert "the dump has no stage `other`; it has serving, decode" in done.output
+    done = run(cli, ["tensors", str(dump), "--stage", "serving", "--after", "99", *out])
+    assert "stage serving has " in done.output
+
+
+def test_reading_does_not_touch_the_dump(dump: Path) -> None:
+    before = {path: path.read_bytes() for path in dump.rglob("*") if path.is_file()}
+    for stage in read_dump(dump).stages:
+        for number in range(len(stage.passes) + 1):
+            stage.program(number)
+    assert before == {path: path.read_bytes() for path in dump.rglob("*") if path.is_file()}
