@@ -148,7 +148,7 @@ def _plan_card(stage: Mapping[str, Any]) -> PlanCard:
     ]
     headline = ""
     facts += [
-        ("search", f"{words} of the modelled time in the fixed order of rules")
+        ("search", f"{words} modelled time against the fixed order of rules")
         for version in stage["versions"]
         if (words := gained_words(version.get("search", {})))
     ]
@@ -222,6 +222,8 @@ def _change(changes: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _figure(value: Any) -> str:
+    if value == 0:
+        return "0"
     return f"{value:.2e}" if isinstance(value, int | float) else str(value)
 
 

@@ -217,7 +217,12 @@ def test_errors_above_their_bound_stand_out(open_page: Open) -> None:
     assert page.inner_text("#panel-accuracy p.error") == (
         "First pass above its bound: decode / fuse (1 of 1)"
     )
-    assert "layers.0" in page.inner_text("#panel-accuracy section")
+    assert page.inner_text("#panel-accuracy section tr.bad").split() == [
+        "layers.0",
+        "2.00e-6",
+        "1.00e-7",
+        "1.00e-6",
+    ]
     page.click("#panel-accuracy a:has-text('@layer_0 %1 silu')")
     assert page.inner_text(".graph-view .detail h3") == "%1 silu"
 

@@ -45,5 +45,5 @@ def test_the_overview_says_what_search_gained(tmp_path: Path) -> None:
     assert "statistics" not in data["stages"][0]["versions"][1]
     (plan,) = overview(data).plans
     assert dict(plan.facts)["search"] == (
-        "@g -10.0 % of the modelled time in the fixed order of rules"
+        "@g -10.0 % modelled time against the fixed order of rules"
     )

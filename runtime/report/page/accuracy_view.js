@@ -32,15 +32,15 @@ function shortPlace(text) {
   return String(text ?? "").replace(/^.*[\\/](?=[^\\/]+:\d+)/, "");
 }
 
-/** Growth over the layers, of the last program of each stage that has them. */
+/** Each layer of the last program of each stage that has them; verification starts each from the truth. */
 function layerErrors(entries) {
   const last = new Map();
   for (const entry of entries) if (entry.error.layers?.length) last.set(entry.stage.name, entry);
   return [...last.values()].map(({ stage, version, error }) => {
     const most = Math.max(...error.layers.map((layer) => (typeof layer.max === "number" ? layer.max : 0)), 1e-300);
     return h("section", {}, h("h2", {}, `Error per layer after ${stage.name} / ${version.name}`),
-      h("div", { class: "scroll" }, h("table", { class: "accuracy" }, h("thead", {}, h("tr", {}, ["layer", "max", "rms", "growth"].map((title, k) => h("th", { scope: "col", class: k === 1 || k === 2 ? "right" : "" }, title)))),
-        h("tbody", {}, error.layers.map((layer) => h("tr", {}, h("td", {}, h("code", {}, layer.module)), h("td", { class: "right" }, figure(layer.max)), h("td", { class: "right" }, figure(layer.rms)),
+      h("div", { class: "scroll" }, h("table", { class: "accuracy" }, h("thead", {}, h("tr", {}, ["layer", "max", "rms", "bound", "max"].map((title, k) => h("th", { scope: "col", class: k > 0 && k < 4 ? "right" : "" }, title)))),
+        h("tbody", {}, error.layers.map((layer) => h("tr", { class: layer.bound !== undefined && exceeds(layer) ? "bad" : "" }, h("td", {}, h("code", {}, layer.module)), h("td", { class: "right" }, figure(layer.max)), h("td", { class: "right" }, figure(layer.rms)), h("td", { class: "right" }, figure(layer.bound)),
           h("td", {}, h("span", { class: "scale", "aria-hidden": "true" }, h("span", { class: "reach", style: `--part:${(typeof layer.max === "number" ? layer.max / most : 1).toFixed(4)}` })))))))));
   });
 }
