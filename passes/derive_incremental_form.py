@@ -276,7 +276,8 @@ class _Entry(_Rows):
             raise GraphError(
                 code="no-attention",
                 reason="the program has no layer with an attention",
-                hint="raise it first; the remarks of the raising passes say what nearly matched",
+                hint="raise it first; what nearly matched stands in `serving/index.json` of the "
+                "folder that `--dump-dir` names",
             )
         for name, kind in CONTROLS.items():
             self._controls[name] = self._builder.add(Input(name, kind))

@@ -13,7 +13,7 @@ from ascendfx.codegen.ascendc.lowering.lower_program import lower_program
 from ascendfx.codegen.ascendc.target import Target, find_target
 from ascendfx.codegen.ascendc.weight_spec import WeightSpec
 from ascendfx.ir.cache_block import BLOCK_TOKENS
-from ascendfx.ir.capture.captured_model import CapturedModel
+from ascendfx.ir.capture.captured_model import CapturedModel, ModelFacts
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType
@@ -26,6 +26,7 @@ from ascendfx.runtime.dumps.write_dump import DumpHeader, DumpWriter
 from ascendfx.runtime.emulator.kernel_cache import default_cache_dir
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.limit import checked_limit
+from ascendfx.runtime.near_misses import near_misses_noted
 from ascendfx.runtime.presets import passes_for, serving_passes
 from ascendfx.runtime.progress import Progress, silent
 from ascendfx.runtime.rewriting import Rewriting
@@ -138,24 +139,25 @@ def compile_model(
     captured = _captured(model, dtype, trace_folder, progress)
     verifier = start_verifier(captured, verify_tokens) if verify else None
     rewriting = Rewriting(writer, verifier, progress)
-    serving = rewriting.run("serving", captured.program, to_serving)
+    serving, misses = rewriting.run("serving", captured.program, to_serving)
     check_caches(serving, limits.blocks, chip)
     programs: dict[str, Program] = {}
     lowered: dict[str, LaunchPlan] = {}
     weights: dict[str, WeightSpec] = {}
     for name in plans:
-        programs[name] = rewriting.run(name, serving, chosen[name])
+        programs[name], more = rewriting.run(name, serving, chosen[name])
         progress(f"lower {name}", 0, 1)
         start = time.perf_counter()
-        lowered[name], specs = lower_program(
-            programs[name],
-            target=chip,
-            name=name,
-            rows=limits.prefill_chunk if name == "prefill" else limits.max_batch,
-            requests=1 if name == "prefill" else limits.max_batch,
-            context=limits.max_context,
-            blocks=limits.blocks,
-        )
+        with near_misses_noted((*misses, *more)):
+            lowered[name], specs = lower_program(
+                programs[name],
+                target=chip,
+                name=name,
+                rows=limits.prefill_chunk if name == "prefill" else limits.max_batch,
+                requests=1 if name == "prefill" else limits.max_batch,
+                context=limits.max_context,
+                blocks=limits.blocks,
+            )
         check_arena(lowered[name], chip)
         weights.update({spec.name: spec for spec in specs})
         if writer:
@@ -174,7 +176,7 @@ def compile_model(
         weights=tuple(weights.values()),
         source=captured.source,
         tokenizer=captured.facts.tokenizer,
-        remarks=captured.remarks,
+        remarks=(*captured.remarks, *_context_remark(captured.facts, limits.max_context)),
         checks=tuple(verifier.checks) if verifier else (),
     )
 
@@ -204,6 +206,20 @@ def _captured(
             hint='pass dtype="float32" or dtype="bfloat16"',
         )
     return captured
+
+
+def _context_remark(facts: ModelFacts, max_context: int) -> tuple[str, ...]:
+    """Return a line if texts may become longer than the model was made for; eager models say so.
+
+    It is no error: numbers stay those of the model, whose configuration may understate it.
+    """
+    if not 0 < facts.max_positions < max_context:
+        return ()
+    return (
+        f"max_context is {max_context:,}, {facts.name} was made for {facts.max_positions:,} tokens "
+        f"(max_position_embeddings): answers may get worse beyond; "
+        f"max_context={facts.max_positions} ends texts there",
+    )
 
 
 def _header(

@@ -25,8 +25,8 @@ class CompiledModel:
         weights: How each weight of the plans is made from the checkpoint.
         source: The checkpoint; read tensor by tensor.
         tokenizer: Path of ``tokenizer.json``, if the model has one.
-        remarks: What capture left out or could not do as well as usual. Remarks of passes are in
-            the dumps.
+        remarks: What capture left out or could not do as well as usual, and a limit beyond that of
+            the model. Remarks of passes are in the dumps.
         checks: What verification said of each pass, in order; empty if nothing was verified.
     """
 

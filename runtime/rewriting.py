@@ -9,6 +9,7 @@ from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import PassRun, run_pipeline
 from ascendfx.passes.verification.verify_pass import PassVerifier, fidelity_error, rewritten
 from ascendfx.runtime.dumps.write_dump import DumpWriter
+from ascendfx.runtime.near_misses import near_misses_noted
 from ascendfx.runtime.progress import Progress
 
 
@@ -26,8 +27,10 @@ class Rewriting:
     verifier: PassVerifier | None
     progress: Progress
 
-    def run(self, stage: str, program: Program, passes: Sequence[ProgramPass]) -> Program:
-        """Return the program after the passes.
+    def run(
+        self, stage: str, program: Program, passes: Sequence[ProgramPass]
+    ) -> tuple[Program, tuple[str, ...]]:
+        """Return the program after the passes, and their remarks.
 
         Raises:
             GraphError: A pass refuses the program or breaks its fidelity, or a dump cannot be
@@ -36,19 +39,22 @@ class Rewriting:
         start = time.perf_counter()
         if self.writer:
             self.writer.stage(stage, program)
+        remarks: list[str] = []
         done = 0
         self.progress(stage, 0, len(passes))
 
         def passed(run: PassRun) -> None:
             nonlocal done
             done += 1
+            remarks.extend(run.remarks)
             self._record(stage, run)
             self.progress(stage, done, len(passes))
 
-        final, _ = run_pipeline(program, passes, observe=passed)
+        with near_misses_noted(remarks):
+            final, _ = run_pipeline(program, passes, observe=passed)
         if self.writer:
             self.writer.timed(stage, time.perf_counter() - start)
-        return final
+        return final, tuple(remarks)
 
     def _record(self, stage: str, run: PassRun) -> None:
         check = self.verifier.check(stage, rewritten(run)) if self.verifier else None

@@ -1,10 +1,12 @@
-"""Sizes of plans are whole numbers of at least one."""
+"""Sizes of plans are whole numbers of at least one; remarks on those beyond the model's own."""
 
 import numpy as np
 import pytest
+from transformers import LlamaConfig
 
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.runtime.compile_model import Limits
+from ascendfx.runtime.compile_model import Limits, compile_model
+from tests.models.random_checkpoint import random_model
 
 
 @pytest.mark.parametrize("name", ["max_batch", "max_context", "prefill_chunk", "cache_blocks"])
@@ -23,3 +25,22 @@ def test_only_the_number_of_blocks_may_be_left_out() -> None:
 def test_integers_of_numpy_become_plain_ones() -> None:
     """A plan is written as JSON, which knows no others."""
     assert type(Limits(max_batch=np.int64(2)).max_batch) is int  # pyright: ignore[reportArgumentType]
+
+
+def test_a_context_beyond_the_one_of_the_model_is_remarked_with_both_numbers() -> None:
+    config = LlamaConfig(
+        vocab_size=43,
+        hidden_size=32,
+        intermediate_size=24,
+        num_hidden_layers=1,
+        num_attention_heads=4,
+        max_position_embeddings=1_500,
+    )
+    model = random_model(config, seed=0)
+    fits = compile_model(model, plans=(), limits=Limits(max_context=1_500))
+    assert fits.remarks == ()
+    (remark,) = compile_model(model, plans=(), limits=Limits(max_context=1_501)).remarks
+    assert remark == (
+        "max_context is 1,501, LlamaForCausalLM was made for 1,500 tokens "
+        "(max_position_embeddings): answers may get worse beyond; max_context=1500 ends texts there"
+    )
