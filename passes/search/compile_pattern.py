@@ -40,13 +40,13 @@ def constructor_of(op: Op, operands: int) -> str:
     return f"{op.mnemonic}_{operands}"
 
 
-def constructors_of(pattern: Pattern) -> Mapping[str, int]:
-    """Return the constructors a pattern needs, with their number of operands."""
-    return {
-        constructor_of(node.op, len(node.operands)): len(node.operands)
+def constructors_of(pattern: Pattern) -> frozenset[str]:
+    """Return the constructors that a match of a pattern consists of."""
+    return frozenset(
+        constructor_of(node.op, len(node.operands))
         for node in pattern.nodes
         if not isinstance(node.op, str)
-    }
+    )
 
 
 def declarations(query: Query) -> Iterator[str]:

@@ -53,15 +53,12 @@ class MatchEngine:
     def __init__(self, queries: Sequence[Query]) -> None:
         self._egraph: Any = load_egglog().EGraph()
         self._queries = queries
+        self._asleep = dict(enumerate(queries))
+        """Queries with an operation that no node has yet: egglog need not compile them."""
         self._constructors: set[str] = set()
         self._ops: dict[Op, int] = {}
         self._by_number: list[Op] = []
-        text = [_PRELUDE]
-        for query in queries:
-            for name, operands in constructors_of(query.pattern).items():
-                text += self._declare(name, operands)
-            text += declarations(query)
-        self._execute(text)
+        self._execute([_PRELUDE])
 
     def add(self, nodes: Iterable[tuple[int, Node]]) -> None:
         """Add nodes with their positions; operands must have been added before."""
@@ -74,7 +71,16 @@ class MatchEngine:
                 number = _number(Value(position, result))
                 term = f"({name} {self._number_of(node.op)} {result} {read})"
                 text += [f"(set (node {number}) {term})", f"(set (num {term}) {number})"]
-        self._execute(text)
+        self._execute(text + self._woken())
+
+    def _woken(self) -> list[str]:
+        """Return the declarations of queries that could match from now on."""
+        ready = [
+            i
+            for i, query in self._asleep.items()
+            if constructors_of(query.pattern) <= self._constructors
+        ]
+        return [line for i in ready for line in declarations(self._asleep.pop(i))]
 
     def equate(self, pairs: Iterable[tuple[Value, Value]]) -> None:
         """Declare values equal."""
@@ -98,7 +104,9 @@ class MatchEngine:
                 tuple(integer(each) for each in row.inputs)
                 for row in frozen.functions[query.relation].rows
             )
-            for query in self._queries
+            if i not in self._asleep
+            else []
+            for i, query in enumerate(self._queries)
         ]
         self._execute(["(run forget 1)"])
         return canonical, found
