@@ -1,5 +1,6 @@
 """Layers to search, and what a form is made of."""
 
+from functools import cache
 from pathlib import Path
 
 from ascendfx.codegen.ascendc.modelled_op_cost import ModelledOpCost
@@ -11,7 +12,11 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.graph_pass import PassResult
 from ascendfx.passes.rules import SEARCHED
+from ascendfx.passes.search.candidates import candidates_of
+from ascendfx.passes.search.extract import build_form, extract
+from ascendfx.passes.search.saturate import DEFAULT_LIMITS, Saturation, saturate
 from ascendfx.passes.search.search_forms import SearchForms
+from ascendfx.passes.simplify import Simplify
 
 _PROGRAMS = Path(__file__).parent / "programs"
 
@@ -32,6 +37,22 @@ def costs_of(rows: int, requests: int, context: int) -> ModelledOpCost:
 def search(graph: Graph, costs: ModelledOpCost) -> PassResult:
     """Search without any fixed order to fall back on."""
     return SearchForms(rules=SEARCHED, costs=costs).run(Program((graph,)))
+
+
+@cache
+def all_forms(name: str) -> tuple[Graph, Saturation]:
+    """Return a layer and everything that the rules make of it, which no cost has a part in."""
+    graph = load(name)
+    return graph, saturate(graph, SEARCHED, DEFAULT_LIMITS)
+
+
+def cheapest_form(name: str, costs: ModelledOpCost) -> Graph:
+    """Return what the first round of a search finds."""
+    graph, saturation = all_forms(name)
+    candidates = candidates_of(saturation, costs)
+    form = extract(candidates)
+    assert form is not None
+    return Simplify().run_graph(build_form(candidates, form, graph)).graph
 
 
 def attends_latent(graph: Graph) -> bool:

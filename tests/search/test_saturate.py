@@ -26,7 +26,7 @@ SMALL = SearchLimits(nodes=250)
 
 
 @given(graph=layers())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_every_member_of_a_class_is_the_same_value(graph: Graph) -> None:
     values = saturate(graph, SEARCHED, SMALL).values
     snapshot = values.snapshot()

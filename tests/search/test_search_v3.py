@@ -7,7 +7,17 @@ import pytest
 from ascendfx.ir.graph import Graph
 from ascendfx.passes.search.op_cost import Cost
 from tests.search.reference_layer import needed_bytes, needed_products, reference_layer
-from tests.search.search_case import DENSE, MOE, attends_latent, costs_of, load, products, search
+from tests.search.search_case import (
+    DENSE,
+    MOE,
+    all_forms,
+    attends_latent,
+    cheapest_form,
+    costs_of,
+    load,
+    products,
+    search,
+)
 
 DECODE = costs_of(32, 32, 4096)
 
@@ -47,13 +57,13 @@ def test_decode_is_absorbed_merged_and_no_worse_than_the_yardstick(name: str, *,
     [(16, 4096, True), (128, 4096, True), (1024, 4096, False), (2048, 2048, False)],
 )
 def test_long_prefill_is_not_absorbed(rows: int, context: int, *, absorbed: bool) -> None:
-    found = search(load(DENSE), costs_of(rows, 1, context)).program.main
+    found = cheapest_form(DENSE, costs_of(rows, 1, context))
     assert attends_latent(found) == absorbed
 
 
 def test_the_crossover_is_where_both_forms_cost_the_same() -> None:
     def is_absorbed(rows: int) -> bool:
-        return attends_latent(search(load(DENSE), costs_of(rows, 1, 4096)).program.main)
+        return attends_latent(cheapest_form(DENSE, costs_of(rows, 1, 4096)))
 
     low, high = 128, 1024
     while high - low > 32:
@@ -66,7 +76,7 @@ def test_the_crossover_is_where_both_forms_cost_the_same() -> None:
 
 
 def test_new_nodes_come_from_lines_of_the_model() -> None:
-    given = load(DENSE)
+    given, _ = all_forms(DENSE)
     lines = {(node.location.file, node.location.line) for node in given.nodes}
-    found = search(given, DECODE).program.main
+    found = cheapest_form(DENSE, DECODE)
     assert {(node.location.file, node.location.line) for node in found.nodes} <= lines
