@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Generic, TypeVar
 
 from ascendfx.ir.graph import Graph, Node
-from ascendfx.ir.op import Op
 from ascendfx.ir.ops.call import Call
 from ascendfx.ir.ops.input import Input
 from ascendfx.ir.ops.param import Param
@@ -25,8 +24,8 @@ class Evaluator(ABC, Generic[T]):
         self.program = program
 
     @abstractmethod
-    def step(self, op: Op, operands: tuple[T, ...]) -> tuple[T, ...]:
-        """Return the results of an operation that is no leaf and no call."""
+    def step(self, node: Node, operands: tuple[T, ...]) -> tuple[T, ...]:
+        """Return the results of a node that is no leaf and no call."""
 
     @abstractmethod
     def tensor(self, graph: Graph, key: str) -> T:
@@ -36,6 +35,10 @@ class Evaluator(ABC, Generic[T]):
         """Return the results of a call."""
         body = self.program.by_name[op.callee]
         return self.run(body, dict(zip(body.input_types, operands, strict=True)), op)
+
+    def weight(self, recipe: Graph, call: Call | None) -> T:
+        """Return what a recipe makes for a call; by default it runs like any graph."""
+        return self.run(recipe, {}, call)[0]
 
     def visit(self, graph: Graph, position: int, results: tuple[T, ...]) -> None:
         """Look at the results of a node; called after each."""
@@ -70,11 +73,11 @@ class Evaluator(ABC, Generic[T]):
                 return (self._param(graph, name, call),)
             case Call():
                 return self.call(node.op, operands)
-            case op:
-                return self.step(op, operands)
+            case _:
+                return self.step(node, operands)
 
     def _param(self, graph: Graph, name: str, call: Call | None) -> T:
         recipe = self.program.recipes.get((graph.name, name))
         if recipe is None:
             return self.tensor(graph, call.key_of(name) if call else name)
-        return self.run(Graph(graph.name, recipe.nodes, recipe.outputs), {}, call)[0]
+        return self.weight(Graph(graph.name, recipe.nodes, recipe.outputs), call)

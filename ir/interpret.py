@@ -7,8 +7,8 @@ import sympy
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.evaluate import Evaluator
-from ascendfx.ir.graph import Graph
-from ascendfx.ir.op import Array, Op
+from ascendfx.ir.graph import Graph, Node
+from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import Dim
 
@@ -56,8 +56,8 @@ class _Interpreter(Evaluator[Array]):
         self._sizes = sizes
         self._observe = observe
 
-    def step(self, op: Op, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-        results = op.substitute(self._sizes).reference(*operands)
+    def step(self, node: Node, operands: tuple[Array, ...]) -> tuple[Array, ...]:
+        results = node.op.substitute(self._sizes).reference(*operands)
         return tuple(map(np.asarray, results))  # NumPy makes scalars of 0-d objects
 
     def tensor(self, graph: Graph, key: str) -> Array:

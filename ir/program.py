@@ -48,18 +48,23 @@ class Program:
                     called.add(node.op.callee)
                     pending.append(self.by_name[node.op.callee])
         graphs = tuple(graph for graph in self.graphs if graph.name in called)
-        wanted = {(graph.name, name) for graph in graphs for name in param_names(graph)}
-        recipes: dict[tuple[str, str], Graph] = {}
-        unread = list(wanted)
-        while unread:
-            key = unread.pop()
-            if key in self.recipes and key not in recipes:
-                recipes[key] = self.recipes[key]
-                unread += [(key[0], name) for name in param_names(self.recipes[key])]
-        recipes = {key: self.recipes[key] for key in self.recipes if key in recipes}
+        wanted = {(graph.name, name) for graph in graphs for name in self.params_behind(graph)}
+        recipes = {key: recipe for key, recipe in self.recipes.items() if key in wanted}
         if len(graphs) == len(self.graphs) and recipes.keys() == self.recipes.keys():
             return self
         return Program(graphs, recipes)
+
+    def params_behind(self, graph: Graph) -> frozenset[str]:
+        """Return the parameters that a graph reads and, through recipes, those they are made of."""
+        found: set[str] = set()
+        pending = list(param_names(graph))
+        while pending:
+            name = pending.pop()
+            if name not in found:
+                found.add(name)
+                recipe = self.recipes.get((graph.name, name))
+                pending += param_names(recipe) if recipe else ()
+        return frozenset(found)
 
 
 def param_names(graph: Graph) -> tuple[str, ...]:

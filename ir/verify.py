@@ -3,7 +3,7 @@
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, Node, Value
 from ascendfx.ir.ops.call import Call
-from ascendfx.ir.program import Program, param_names
+from ascendfx.ir.program import Program
 
 _DEEPEST = 100
 """Calls inside calls; a captured model has one level, its layers."""
@@ -113,7 +113,11 @@ def _verify_call(program: Program, graph: Graph, node: Node, call: Call) -> None
             hint="make types of the call and of the callee equal",
         )
     known = {name for name, _ in call.keys}
-    missing = sorted(_checkpoint_params(program, callee) - known)
+    missing = sorted(
+        name
+        for name in program.params_behind(callee) - known
+        if (callee.name, name) not in program.recipes
+    )
     if missing:
         raise GraphError(
             code="unbound-parameter",
@@ -121,24 +125,6 @@ def _verify_call(program: Program, graph: Graph, node: Node, call: Call) -> None
             location=node.location,
             hint="add the pair of formal name and checkpoint key to `keys`",
         )
-
-
-def _checkpoint_params(program: Program, graph: Graph) -> set[str]:
-    """Return the parameters that the checkpoint must supply, recipes followed."""
-    found: set[str] = set()
-    pending = list(param_names(graph))
-    seen: set[str] = set()
-    while pending:
-        name = pending.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        recipe = program.recipes.get((graph.name, name))
-        if recipe is None:
-            found.add(name)
-        else:
-            pending += param_names(recipe)
-    return found
 
 
 def _verify_order(program: Program) -> None:

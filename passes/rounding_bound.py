@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ascendfx.ir.evaluate import Evaluator
-from ascendfx.ir.graph import Graph
+from ascendfx.ir.graph import Graph, Node
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.ops import Histogram, Sort, Topk
 from ascendfx.ir.program import Program
@@ -43,8 +43,8 @@ class _Bounds(Evaluator[Bounded]):
         self._tensors = tensors
         self._sizes = sizes
 
-    def step(self, op: Op, operands: tuple[Bounded, ...]) -> tuple[Bounded, ...]:
-        return bounded_step(op.substitute(self._sizes), *operands)
+    def step(self, node: Node, operands: tuple[Bounded, ...]) -> tuple[Bounded, ...]:
+        return bounded_step(node.op.substitute(self._sizes), *operands)
 
     def tensor(self, graph: Graph, key: str) -> Bounded:
         return exact(self._tensors[key])

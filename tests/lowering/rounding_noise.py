@@ -12,7 +12,7 @@ J. Sci. Comput. 41(5), 2019, section 3).
 import numpy as np
 
 from ascendfx.ir import ops
-from ascendfx.ir.graph import Graph
+from ascendfx.ir.evaluate import Evaluator
 from ascendfx.ir.tensor_type import DType
 
 UNIT = {DType.F32: 2.0**-24, DType.BF16: 2.0**-8}
@@ -31,47 +31,34 @@ class ExpertsTooCloseError(Exception):
     """Rounding may choose other experts: no bound on the logits follows from this seed."""
 
 
-class NoisyInterpreter:
-    """Interprets a program with noise of a seed; recipes of weights run without."""
+class NoisyInterpreter(Evaluator):
+    """Interprets a program with noise of a seed, or without; recipes of weights run without."""
 
-    def __init__(self, program, tensors, sizes, seed):
-        self.program, self.tensors, self.sizes = program, tensors, sizes
+    def __init__(self, program, tensors, sizes, seed, *, noisy):
+        super().__init__(program)
+        self.tensors, self.sizes, self.noisy = tensors, sizes, noisy
         self.random = np.random.default_rng(seed)
         self.experts = []
 
-    def run(self, graph, inputs, call, *, noisy=True):
-        values = []
-        for node in graph.nodes:
-            operands = [values[v.node][v.result] for v in node.operands]
-            values.append(self._node(graph, node, operands, inputs, call, noisy))
-        return [values[v.node][v.result] for v in graph.outputs]
+    def tensor(self, graph, key):
+        return np.asarray(self.tensors[key], np.float64)
 
-    def _node(self, graph, node, operands, inputs, call, noisy):
-        match node.op:
-            case ops.Input(name=name):
-                return [inputs[name]]
-            case ops.Param(name=name):
-                return [self._param(graph, name, call)]
-            case ops.Call(callee=callee):
-                body = self.program.by_name[callee]
-                given = dict(zip(body.input_types, operands, strict=True))
-                return self.run(body, given, node.op, noisy=noisy)
-        op = node.op.substitute(self.sizes)
-        results = list(op.reference(*operands))
+    def weight(self, recipe, call):
+        noisy, self.noisy = self.noisy, False
+        made = super().weight(recipe, call)
+        self.noisy = noisy
+        return made
+
+    def step(self, node, operands):
+        op, kind = node.op.substitute(self.sizes), node.types[0].dtype
+        results = op.reference(*operands)
         if isinstance(op, ops.RouteTopk):
             self.experts.append(np.sort(results[1], axis=-1))
-        if noisy and not isinstance(op, _MOVES) and node.types[0].dtype in UNIT:
-            bound = _bound(op, operands, results[0], node.types[0].dtype)
-            results[0] = results[0] + bound * self.random.choice((-1, 1), results[0].shape)
+        if self.noisy and not isinstance(op, _MOVES) and kind in UNIT:
+            bound = _bound(op, operands, results[0], kind)
+            moved = results[0] + bound * self.random.choice((-1, 1), results[0].shape)
+            results = (moved, *results[1:])
         return results
-
-    def _param(self, graph, name, call):
-        recipe = self.program.recipes.get((graph.name, name))
-        if recipe is None:
-            key = call.key_of(name) if call else name
-            return np.asarray(self.tensors[key], np.float64)
-        body = Graph(graph.name, recipe.nodes, recipe.outputs)
-        return self.run(body, {}, call, noisy=False)[0]
 
 
 def _bound(op, operands, result, dtype):
@@ -138,8 +125,8 @@ def noise_bounds(program, tensors, inputs, sizes, seeds=range(8)):
     named = {**_named(program, given), "context": sizes[2]}
 
     def outputs(seed, *, noisy):
-        interpreter = NoisyInterpreter(program, tensors, named, seed)
-        return interpreter.run(program.main, given, None, noisy=noisy), interpreter.experts
+        interpreter = NoisyInterpreter(program, tensors, named, seed, noisy=noisy)
+        return interpreter.run(program.main, given), interpreter.experts
 
     exact, experts = outputs(0, noisy=False)
     squares = [0.0] * len(exact)
