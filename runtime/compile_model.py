@@ -137,7 +137,7 @@ def compile_model(
         about = verify_header(verify, verify_tokens)
         writer.begin(replace(_header(model, dtype, chip, limits, strategy, plans), verify=about))
     captured = _captured(model, dtype, trace_folder, progress)
-    verifier = start_verifier(captured, verify_tokens) if verify else None
+    verifier = start_verifier(captured, verify_tokens, progress) if verify else None
     rewriting = Rewriting(writer, verifier, progress)
     serving, misses = rewriting.run("serving", captured.program, to_serving)
     check_caches(serving, limits.blocks, chip)

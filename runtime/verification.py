@@ -10,6 +10,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.op import Array
 from ascendfx.ir.tensor_source import TensorsByKey
 from ascendfx.passes.verification.verify_pass import PassVerifier
+from ascendfx.runtime.progress import Progress, silent
 
 MODES = ("each-pass",)
 _TEXTS, _LENGTH, _SEED = 2, 16, 0
@@ -48,7 +49,10 @@ def start_verifier(captured: CapturedModel, tokens: Sequence[Sequence[int]] | No
         GraphError: The model has no weights, or the tokens do not fit it.
     """
     ids = token_ids(tokens, captured.facts.vocabulary)
-    return PassVerifier(captured.program, TensorsByKey(captured.source), ids)
+    progress("float64 truth", 0, 1)
+    verifier = PassVerifier(captured.program, TensorsByKey(captured.source), ids)
+    progress("float64 truth", 1, 1)
+    return verifier
 
 
 def token_ids(tokens: Sequence[Sequence[int]] | None, vocabulary: int, seed: int = _SEED) -> Array:

@@ -78,7 +78,9 @@ def bisect_dump(
     Raises:
         GraphError: The dump is damaged, or the weights do not fit it.
     """
+    progress("float64 truth", 0, 1)
     verifier = PassVerifier(captured_program(dump), tensors, tokens)
+    progress("float64 truth", 1, 1)
     total = sum(len(stage.passes) for stage in dump.stages)
     for done, (stage, entry, before, after) in enumerate(_steps(dump)):
         progress("compare", done, total)

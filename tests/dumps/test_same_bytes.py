@@ -6,17 +6,20 @@ import subprocess
 import sys
 from pathlib import Path
 
-import ascendfx
+import pytest
 
 _CHILD = """
 import os, sys
 os.cpu_count = lambda: int(sys.argv[2])
 from pathlib import Path
 import ascendfx
-from ascendfx.runtime.compile_model import compile_model
+from ascendfx.runtime.compile_model import compile_model, trace_folder_of
 from ascendfx.runtime.package.save_package import save_package
 folder = Path(sys.argv[1])
-compiled = compile_model(ascendfx.bundled_model(), dump_dir=folder / "dump")
+traces = trace_folder_of(None) if sys.argv[3] == "kept" else None
+compiled = compile_model(
+    ascendfx.bundled_model(), dump_dir=folder / "dump", trace_folder=traces
+)
 save_package(compiled, folder / "pkg")
 """
 
@@ -29,11 +32,12 @@ def _digests(folder: Path) -> dict[str, str]:
     }
 
 
-def test_dumps_and_kernels_do_not_depend_on_hashes_or_jobs(tmp_path: Path) -> None:
+@pytest.mark.parametrize("trace", ["kept", pytest.param("fresh", marks=pytest.mark.nightly)])
+def test_dumps_and_kernels_do_not_depend_on_hashes_or_jobs(tmp_path: Path, trace: str) -> None:
     folders = [tmp_path / "one", tmp_path / "other"]
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", _CHILD, str(folder), jobs],
+            [sys.executable, "-c", _CHILD, str(folder), jobs, trace],
             env={**os.environ, "PYTHONHASHSEED": seed},
         )
         for folder, seed, jobs in zip(folders, ("1", "4711"), ("1", "7"), strict=True)
@@ -44,4 +48,3 @@ def test_dumps_and_kernels_do_not_depend_on_hashes_or_jobs(tmp_path: Path) -> No
     assert one.keys() == other.keys()
     assert {"dump/dump.json", "dump/decode/plan.json", "pkg/weights.safetensors"} <= one.keys()
     assert sum(path.startswith("dump/prefill/kernels/") for path in one) > 10
-    assert ascendfx.bundled_model().is_dir()
