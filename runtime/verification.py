@@ -42,7 +42,11 @@ def verify_header(
     return {"mode": verify, "texts": _TEXTS, "length": _LENGTH, "seed": _SEED}
 
 
-def start_verifier(captured: CapturedModel, tokens: Sequence[Sequence[int]] | None) -> PassVerifier:
+def start_verifier(
+    captured: CapturedModel,
+    tokens: Sequence[Sequence[int]] | None,
+    progress: Progress = silent,
+) -> PassVerifier:
     """Return a verifier that has run the captured program on the tokens.
 
     Raises:
