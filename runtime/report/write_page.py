@@ -20,6 +20,8 @@ from ascendfx.version import VERSION
 
 TABS = ("overview", "passes", "graph", "kernels", "memory", "accuracy")
 """Parts of the page, in order."""
+STYLES = ("style.css", "views.css", "narrow.css")
+"""Files of the style, in the order in which they are joined; ``dark.css`` has other colours."""
 SCRIPTS = (
     "dom.js",
     "lines.js",
@@ -29,8 +31,11 @@ SCRIPTS = (
     "source_panel.js",
     "highlight_cpp.js",
     "pan_zoom.js",
+    "diff_table.js",
     "passes_view.js",
+    "graph_parts.js",
     "graph_view.js",
+    "kernel_detail.js",
     "kernels_view.js",
     "memory_view.js",
     "accuracy_view.js",
@@ -73,7 +78,7 @@ def page_text(dump: Dump) -> str:
         version=VERSION,
         tabs=TABS,
         overview=overview(data),
-        style=Markup(_read("style.css")),  # noqa: S704  # our own file
+        style=Markup("\n".join(map(_read, STYLES))),  # noqa: S704  # our own files
         dark=Markup(_read("dark.css")),  # noqa: S704
         script=Markup(script),  # noqa: S704
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),

@@ -16,7 +16,7 @@ from ascendfx.runtime.compile_model import compile_model, trace_folder_of
 from ascendfx.runtime.report import write_page as module
 from ascendfx.runtime.report.page_data import kernel_texts, page_data
 from ascendfx.runtime.report.read_dump import read_dump
-from ascendfx.runtime.report.write_page import SCRIPTS, packed, page_script, page_text
+from ascendfx.runtime.report.write_page import SCRIPTS, STYLES, packed, page_script, page_text
 from tests.report.small_dump import write_small_dump
 
 VOID = {"meta", "link", "input", "br", "hr", "img"}
@@ -159,6 +159,7 @@ def test_equal_dumps_give_equal_pages(tmp_path: Path) -> None:
 def test_every_script_is_used_and_none_can_close_its_element() -> None:
     folder = Path(module.__file__).parent / "page"
     assert {path.name for path in folder.glob("*.js")} == set(SCRIPTS)
+    assert {path.name for path in folder.glob("*.css")} == {*STYLES, "dark.css"}
     assert "</script" not in page_script().lower()
     assert "<!--" not in page_script()
     assert "innerHTML" not in page_script()

@@ -1,4 +1,4 @@
-// Rows of a side-by-side diff, from the runs that the page's data holds. No document is needed here.
+// Rows of a side-by-side diff, from the runs that the page's data holds. No document is needed.
 
 const CONTEXT = 3;
 const LONG_RUN = 32; // rows of one kind
@@ -9,7 +9,8 @@ function diffRows(change, graphs) {
   const old = change.before === null ? 0 : graphs[change.before].nodes.length;
   const now = change.after === null ? 0 : graphs[change.after].nodes.length;
   const pairs = [];
-  for (const [i, j, length] of change.runs) for (let k = 0; k < length; k++) pairs.push([i + k, j + k, "same"]);
+  for (const [i, j, length] of change.runs)
+    for (let k = 0; k < length; k++) pairs.push([i + k, j + k, "same"]);
   for (const [i, j] of change.edited ?? []) pairs.push([i, j, "edited"]);
   pairs.sort((a, b) => a[0] - b[0]);
   const rows = [];
@@ -28,14 +29,15 @@ function diffRows(change, graphs) {
 }
 
 /**
- * The rows with unchanged ones far from a change folded, and the middle of a long run of added or of
- * removed ones: {kind: "folded", what, rows}.
+ * The rows with unchanged ones far from a change folded, and the middle of a long run of added or
+ * of removed ones: {kind: "folded", what, rows}.
  */
 function foldRows(rows, context = CONTEXT) {
   const near = new Array(rows.length).fill(false);
   rows.forEach((row, index) => {
     if (row.kind === "same") return;
-    for (let k = Math.max(0, index - context); k <= Math.min(rows.length - 1, index + context); k++) near[k] = true;
+    for (let k = Math.max(0, index - context); k <= Math.min(rows.length - 1, index + context); k++)
+      near[k] = true;
   });
   const found = [];
   rows.forEach((row, index) => {
@@ -45,18 +47,24 @@ function foldRows(rows, context = CONTEXT) {
     else found.push({ kind: "folded", what: "unchanged", rows: [row] });
   });
   // a fold of one line is longer than the line
-  return foldRuns(found.flatMap((row) => (row.kind === "folded" && row.rows.length === 1 ? row.rows : [row])));
+  return foldRuns(
+    found.flatMap((row) => (row.kind === "folded" && row.rows.length === 1 ? row.rows : [row])),
+  );
 }
 
 function foldRuns(rows) {
   const found = [];
-  for (let start = 0; start < rows.length; ) {
+  for (let start = 0; start < rows.length;) {
     const { kind } = rows[start];
     let end = start + 1;
     while (end < rows.length && rows[end].kind === kind) end++;
     const run = rows.slice(start, end);
     if ((kind === "added" || kind === "removed") && run.length > LONG_RUN)
-      found.push(...run.slice(0, KEPT), { kind: "folded", what: kind, rows: run.slice(KEPT, -KEPT) }, ...run.slice(-KEPT));
+      found.push(
+        ...run.slice(0, KEPT),
+        { kind: "folded", what: kind, rows: run.slice(KEPT, -KEPT) },
+        ...run.slice(-KEPT),
+      );
     else found.push(...run);
     start = end;
   }
@@ -75,7 +83,8 @@ function diffCounts(change, graphs) {
 /** Position after the pass of each kept node before it. */
 function movedNodes(change) {
   const moved = new Map();
-  for (const [i, j, length] of change.runs) for (let k = 0; k < length; k++) moved.set(i + k, j + k);
+  for (const [i, j, length] of change.runs)
+    for (let k = 0; k < length; k++) moved.set(i + k, j + k);
   for (const [i, j] of change.edited ?? []) moved.set(i, j);
   return moved;
 }

@@ -18,13 +18,17 @@ function fill(element, attributes, children) {
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else element.setAttribute(name, value === true ? "" : String(value));
   }
-  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  element.append(
+    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined),
+  );
   return element;
 }
 
 /** Put `children` in place of what `element` holds. */
 function replace(element, ...children) {
-  element.replaceChildren(...children.flat(Infinity).filter((child) => child !== null && child !== undefined));
+  element.replaceChildren(
+    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined),
+  );
 }
 
 /** 1234567 -> "1,234,567". */
@@ -76,7 +80,11 @@ function flops(number) {
 
 /** An error: a number, or text where it is not finite. */
 function figure(value) {
-  return value === 0 ? "0" : typeof value === "number" ? value.toExponential(2) : String(value ?? "–");
+  return value === 0
+    ? "0"
+    : typeof value === "number"
+      ? value.toExponential(2)
+      : String(value ?? "–");
 }
 
 /**
@@ -84,7 +92,8 @@ function figure(value) {
  * `move(from, key)` may return the next element; the default is the order of the document.
  */
 function roving(container, selector, { move = null, onFocus = null } = {}) {
-  const items = () => [...container.querySelectorAll(selector)].filter((item) => item.getClientRects().length);
+  const items = () =>
+    [...container.querySelectorAll(selector)].filter((item) => item.getClientRects().length);
   const steps = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 };
   container.addEventListener("keydown", (event) => {
     const from = event.target.closest?.(selector);
@@ -93,7 +102,8 @@ function roving(container, selector, { move = null, onFocus = null } = {}) {
     let next = null;
     if (event.key === "Home") next = all[0];
     else if (event.key === "End") next = all[all.length - 1];
-    else if (event.key in steps) next = move ? move(from, event.key) : all[all.indexOf(from) + steps[event.key]];
+    else if (event.key in steps)
+      next = move ? move(from, event.key) : all[all.indexOf(from) + steps[event.key]];
     else return;
     event.preventDefault();
     if (next) focusIn(container, selector, next);
@@ -109,5 +119,6 @@ function focusIn(container, selector, item, options = {}) {
 
 /** Make `item` the one stop for Tab in `container`. */
 function stopAt(container, selector, item) {
-  for (const each of container.querySelectorAll(selector)) each.setAttribute("tabindex", each === item ? "0" : "-1");
+  for (const each of container.querySelectorAll(selector))
+    each.setAttribute("tabindex", each === item ? "0" : "-1");
 }

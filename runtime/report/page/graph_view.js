@@ -3,37 +3,123 @@
 
 function graphView(page) {
   const { data } = page;
-  const state = { stage: 0, version: 0, graph: 0, params: false, open: new Set(), tree: null, drawn: null, chosen: null };
-  const svg = s("svg", { class: "graph", role: "group", "aria-label": "graph; arrow keys move between boxes, Enter opens and closes a module, plus and minus zoom, shift and arrows pan" });
+  const state = {
+    stage: 0,
+    version: 0,
+    graph: 0,
+    params: false,
+    open: new Set(),
+    tree: null,
+    drawn: null,
+    chosen: null,
+  };
+  const svg = s("svg", {
+    class: "graph",
+    role: "group",
+    "aria-label":
+      "graph; arrow keys move between boxes, Enter opens and closes a module, plus and minus zoom, shift and arrows pan",
+  });
   const content = s("g");
-  svg.append(s("defs", {}, s("marker", { id: "arrow", viewBox: "0 0 8 8", refX: "7", refY: "4", markerWidth: "8", markerHeight: "8", markerUnits: "userSpaceOnUse", orient: "auto" }, s("path", { d: "M0 0L8 4L0 8z", class: "head" }))), content);
+  svg.append(
+    s(
+      "defs",
+      {},
+      s(
+        "marker",
+        {
+          id: "arrow",
+          viewBox: "0 0 8 8",
+          refX: "7",
+          refY: "4",
+          markerWidth: "8",
+          markerHeight: "8",
+          markerUnits: "userSpaceOnUse",
+          orient: "auto",
+        },
+        s("path", { d: "M0 0L8 4L0 8z", class: "head" }),
+      ),
+    ),
+    content,
+  );
   const view = panZoom(svg, content, () => state.drawn ?? { width: 1, height: 1 });
-  const detail = h("aside", { class: "detail", "aria-label": "selected node", "aria-live": "polite" });
+  const detail = h("aside", {
+    class: "detail",
+    "aria-label": "selected node",
+    "aria-live": "polite",
+  });
   const version = h("select", { onchange: () => choose(...version.value.split(" ").map(Number)) });
-  const functions = h("select", { onchange: () => choose(state.stage, state.version, Number(functions.value)) });
-  const params = h("input", { type: "checkbox", onchange: () => {
-    state.params = params.checked;
-    build(true);
-  } });
-  const button = (text, label, action) => h("button", { type: "button", "aria-label": label, title: label, onclick: action }, text);
-  const toolbar = h("div", { class: "toolbar" },
-    h("label", {}, "program ", version), h("label", {}, "function ", functions), h("label", { class: "check" }, params, " parameters"),
-    h("span", { class: "group" }, button("open all", "open all modules", () => openAll(true)), button("close all", "close all modules", () => openAll(false))),
-    h("span", { class: "group" }, button("−", "zoom out", () => view.zoom(0.8)), button("+", "zoom in", () => view.zoom(1.25)), button("fit", "show the whole graph", () => view.fit(true))));
-  data.stages.forEach((stage, k) => version.append(h("optgroup", { label: stage.name }, stage.versions.map((each, index) => h("option", { value: `${k} ${index}` }, `${stage.name} / ${String(index).padStart(2, "0")} ${each.name}`)))));
+  const functions = h("select", {
+    onchange: () => choose(state.stage, state.version, Number(functions.value)),
+  });
+  const params = h("input", {
+    type: "checkbox",
+    onchange: () => {
+      state.params = params.checked;
+      build(true);
+    },
+  });
+  const button = (text, label, action) =>
+    h("button", { type: "button", "aria-label": label, title: label, onclick: action }, text);
+  const toolbar = h(
+    "div",
+    { class: "toolbar" },
+    h("label", {}, "program ", version),
+    h("label", {}, "function ", functions),
+    h("label", { class: "check" }, params, " parameters"),
+    h(
+      "span",
+      { class: "group" },
+      button("open all", "open all modules", () => openAll(true)),
+      button("close all", "close all modules", () => openAll(false)),
+    ),
+    h(
+      "span",
+      { class: "group" },
+      button("−", "zoom out", () => view.zoom(0.8)),
+      button("+", "zoom in", () => view.zoom(1.25)),
+      button("fit", "show the whole graph", () => view.fit(true)),
+    ),
+  );
+  data.stages.forEach((stage, k) =>
+    version.append(
+      h(
+        "optgroup",
+        { label: stage.name },
+        stage.versions.map((each, index) =>
+          h(
+            "option",
+            { value: `${k} ${index}` },
+            `${stage.name} / ${String(index).padStart(2, "0")} ${each.name}`,
+          ),
+        ),
+      ),
+    ),
+  );
 
   function choose(stage, index, graph = null) {
     Object.assign(state, { stage, version: index, chosen: null });
     const numbers = data.stages[stage].versions[index].graphs;
     const graphs = numbers.map((number) => data.graphs[number]);
-    replace(functions, graphs.map((each, k) => h("option", { value: k }, `@${each.name} · ${each.nodes.length} nodes`)));
+    replace(
+      functions,
+      graphs.map((each, k) =>
+        h("option", { value: k }, `@${each.name} · ${each.nodes.length} nodes`),
+      ),
+    );
     const programs = graphs.filter((each) => !each.name.includes('"'));
-    const last = programs.length > 1 ? programs[programs.length - 1] : programs[0] ?? graphs[0];
+    const last = programs.length > 1 ? programs[programs.length - 1] : (programs[0] ?? graphs[0]);
     state.graph = graph ?? graphs.indexOf(last);
     version.value = `${stage} ${index}`;
     functions.value = String(state.graph);
     build(true);
-    replace(detail, h("p", { class: "muted" }, "Choose a box: its operation, types, place in the model and kernel are shown here."));
+    replace(
+      detail,
+      h(
+        "p",
+        { class: "muted" },
+        "Choose a box: its operation, types, place in the model and kernel are shown here.",
+      ),
+    );
     page.remember("graph", data.stages[stage].name, index, graphs[state.graph].name);
   }
 
@@ -45,7 +131,9 @@ function graphView(page) {
     state.tree = moduleTree(data, current(), state.params);
     if (fresh) {
       state.open = new Set();
-      for (const group of [...state.tree.groups.values()].filter((each) => !each.name.endsWith(" inputs"))) {
+      for (const group of [...state.tree.groups.values()].filter(
+        (each) => !each.name.endsWith(" inputs"),
+      )) {
         state.open.add(group.id);
         if (visibleCount(state.tree, state.open) > 48) state.open.delete(group.id);
       }
@@ -63,29 +151,73 @@ function graphView(page) {
   function draw() {
     state.drawn = nestedLayout(state.tree, state.open);
     const { boxes, edges } = state.drawn;
-    replace(content,
+    replace(
+      content,
       boxes.filter((box) => box.open).map((box) => boxElement(box, false)),
-      edges.map((edge) => s("path", { class: "edge", d: path(edge.points), "data-from": edge.from, "data-targets": edge.targets.join(" "), "marker-end": edge.arrow ? "url(#arrow)" : null })),
-      boxes.map((box) => (box.open ? titleElement(box) : boxElement(box, true))));
+      edges.map((edge) =>
+        s("path", {
+          class: "edge",
+          d: path(edge.points),
+          "data-from": edge.from,
+          "data-targets": edge.targets.join(" "),
+          "marker-end": edge.arrow ? "url(#arrow)" : null,
+        }),
+      ),
+      boxes.map((box) => (box.open ? titleElement(box) : boxElement(box, true))),
+    );
     const first = content.querySelector(".box");
     if (first) stopAt(content, ".box", first);
     highlight();
   }
 
   function boxElement(box, solid) {
-    if (!solid) return s("rect", { class: `frame depth${box.depth % 3}`, x: box.x, y: box.y, width: box.width, height: box.height, rx: 8 });
+    if (!solid)
+      return s("rect", {
+        class: `frame depth${box.depth % 3}`,
+        x: box.x,
+        y: box.y,
+        width: box.width,
+        height: box.height,
+        rx: 8,
+      });
     const text = boxText(box.item);
     const group = Boolean(box.item.groups);
-    const label = group ? `module ${box.item.name}, closed, ${leavesOf(box.item).length} nodes` : `%${box.item.id} ${text[0]}, ${box.item.part.types}`;
-    return s("g", { class: `box ${group ? "module" : `node ${kind(box.item.part.op)}`}`, role: "button", tabindex: "-1", "data-id": box.item.id, "aria-label": label, "aria-expanded": group ? "false" : null, transform: `translate(${box.x} ${box.y})` },
+    const label = group
+      ? `module ${box.item.name}, closed, ${leavesOf(box.item).length} nodes`
+      : `%${box.item.id} ${text[0]}, ${box.item.part.types}`;
+    return s(
+      "g",
+      {
+        class: `box ${group ? "module" : `node ${kind(box.item.part.op)}`}`,
+        role: "button",
+        tabindex: "-1",
+        "data-id": box.item.id,
+        "aria-label": label,
+        "aria-expanded": group ? "false" : null,
+        transform: `translate(${box.x} ${box.y})`,
+      },
       s("rect", { width: box.width, height: box.height, rx: group ? 8 : 4 }),
-      s("text", { x: 10, y: 17, class: "first" }, text[0]), s("text", { x: 10, y: 33, class: "second" }, text[1]));
+      s("text", { x: 10, y: 17, class: "first" }, text[0]),
+      s("text", { x: 10, y: 33, class: "second" }, text[1]),
+    );
   }
 
   function titleElement(box) {
     const text = `▾ ${box.item.name}`;
-    return s("g", { class: "box title", role: "button", tabindex: "-1", "data-id": box.item.id, "aria-label": `module ${box.item.name}, open`, "aria-expanded": "true", transform: `translate(${box.x} ${box.y})` },
-      s("rect", { x: 4, y: 3, width: text.length * LETTER + 14, height: TITLE - 5, rx: 4 }), s("text", { x: 11, y: 17, class: "first" }, text));
+    return s(
+      "g",
+      {
+        class: "box title",
+        role: "button",
+        tabindex: "-1",
+        "data-id": box.item.id,
+        "aria-label": `module ${box.item.name}, open`,
+        "aria-expanded": "true",
+        transform: `translate(${box.x} ${box.y})`,
+      },
+      s("rect", { x: 4, y: 3, width: text.length * LETTER + 14, height: TITLE - 5, rx: 4 }),
+      s("text", { x: 11, y: 17, class: "first" }, text),
+    );
   }
 
   function boxOf(id) {
@@ -100,7 +232,12 @@ function graphView(page) {
     state.chosen = box.item.groups ? null : box.item.id;
     state.focused = element.dataset.id;
     highlight();
-    replace(detail, box.item.groups ? moduleDetail(box.item) : nodeDetail(page, data.stages[state.stage], state.version, current(), box.item.id, goTo));
+    replace(
+      detail,
+      box.item.groups
+        ? moduleDetail(box.item)
+        : nodeDetail(page, data.stages[state.stage], state.version, current(), box.item.id, goTo),
+    );
   }
 
   function toggle(element) {
@@ -136,7 +273,8 @@ function graphView(page) {
       edge.classList.toggle("out", edge.dataset.from === id);
       edge.classList.toggle("in", edge.dataset.targets.split(" ").includes(id));
     }
-    for (const box of content.querySelectorAll(".box")) box.classList.toggle("chosen", box.dataset.id === id);
+    for (const box of content.querySelectorAll(".box"))
+      box.classList.toggle("chosen", box.dataset.id === id);
   }
 
   svg.addEventListener("click", (event) => {
@@ -149,7 +287,8 @@ function graphView(page) {
     const element = event.target.closest(".box");
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const arrows = { ArrowUp: [0, -1], ArrowDown: [0, 1], ArrowLeft: [-1, 0], ArrowRight: [1, 0] };
-    if (event.key in arrows && event.shiftKey) view.pan(arrows[event.key][0] * -60, arrows[event.key][1] * -60);
+    if (event.key in arrows && event.shiftKey)
+      view.pan(arrows[event.key][0] * -60, arrows[event.key][1] * -60);
     else if (event.key in arrows && element) {
       const next = nearest(state.drawn, boxOf(element.dataset.id), arrows[event.key]);
       if (next) pick(content.querySelector(`.box[data-id="${CSS.escape(String(next.item.id))}"]`));
@@ -157,8 +296,15 @@ function graphView(page) {
       if (element.hasAttribute("aria-expanded")) toggle(element);
       else pick(element);
     } else if (event.key === "Backspace" && element) {
-      const inside = groupsOf(state.tree).filter((group) => state.open.has(group.id) && String(group.id) !== element.dataset.id && holds(group, boxOf(element.dataset.id).item));
-      const title = inside.length && content.querySelector(`.box[data-id="${CSS.escape(inside[inside.length - 1].id)}"]`);
+      const inside = groupsOf(state.tree).filter(
+        (group) =>
+          state.open.has(group.id) &&
+          String(group.id) !== element.dataset.id &&
+          holds(group, boxOf(element.dataset.id).item),
+      );
+      const title =
+        inside.length &&
+        content.querySelector(`.box[data-id="${CSS.escape(inside[inside.length - 1].id)}"]`);
       if (title) pick(title);
     } else if (event.key === "+" || event.key === "=") view.zoom(1.25);
     else if (event.key === "-") view.zoom(0.8);
@@ -169,13 +315,24 @@ function graphView(page) {
 
   let shown = false;
   return {
-    element: h("div", { class: "graph-view" }, toolbar, h("div", { class: "columns reversed" }, h("div", { class: "canvas" }, svg), detail)),
+    element: h(
+      "div",
+      { class: "graph-view" },
+      toolbar,
+      h("div", { class: "columns reversed" }, h("div", { class: "canvas" }, svg), detail),
+    ),
     show: (stageName, index, name, position) => {
       const stage = data.stages.findIndex((each) => each.name === stageName);
       if (stage >= 0 || !shown) {
-        const at = stage >= 0 ? stage : data.stages.findIndex((each) => each.plan) >= 0 ? data.stages.findIndex((each) => each.plan) : data.stages.length - 1;
+        const at =
+          stage >= 0
+            ? stage
+            : data.stages.findIndex((each) => each.plan) >= 0
+              ? data.stages.findIndex((each) => each.plan)
+              : data.stages.length - 1;
         const versions = data.stages[at].versions;
-        const number = index === undefined || !versions[Number(index)] ? versions.length - 1 : Number(index);
+        const number =
+          index === undefined || !versions[Number(index)] ? versions.length - 1 : Number(index);
         const graph = versions[number].graphs.findIndex((each) => data.graphs[each].name === name);
         choose(at, number, graph >= 0 ? graph : null);
         if (position !== undefined) goTo(Number(position));
@@ -183,99 +340,4 @@ function graphView(page) {
       shown = true;
     },
   };
-}
-
-/** Colour class of an operation. */
-function kind(op) {
-  if (op === "input" || op === "param") return "outside";
-  if (/linear|matmul/.test(op)) return "product";
-  if (/attention|cache/.test(op)) return "attend";
-  if (/route|dispatch|combine|gather|scatter|sort|topk/.test(op)) return "move";
-  if (op === "call") return "call";
-  return "";
-}
-
-/** The path of an edge: straight down its lanes, curved between them. */
-function path(points) {
-  let text = `M${points[0][0].toFixed(1)} ${points[0][1].toFixed(1)}`;
-  for (let k = 1; k < points.length; k++) {
-    const [ax, ay] = points[k - 1];
-    const [bx, by] = points[k];
-    if (Math.abs(ax - bx) < 0.5) text += `L${bx.toFixed(1)} ${by.toFixed(1)}`;
-    else {
-      const middle = (ay + by) / 2;
-      text += `C${ax.toFixed(1)} ${middle.toFixed(1)} ${bx.toFixed(1)} ${middle.toFixed(1)} ${bx.toFixed(1)} ${by.toFixed(1)}`;
-    }
-  }
-  return text;
-}
-
-/** Whether a group holds a leaf or another group. */
-function holds(group, item) {
-  return item.groups ? groupsOf(group).includes(item) : leavesOf(group).some((leaf) => leaf.id === item.id);
-}
-
-/**
- * The box to go to from `from`: up and down along the edges if there are any, else the nearest in
- * that direction, one far to the side counting double.
- */
-function nearest(drawn, from, [dx, dy]) {
-  const id = from.item.id;
-  const joined = new Set(dy > 0 ? drawn.edges.filter((edge) => edge.from === id).flatMap((edge) => edge.targets) : dy < 0 ? drawn.edges.filter((edge) => edge.targets.includes(id)).map((edge) => edge.from) : []);
-  const linked = drawn.boxes.filter((box) => joined.has(box.item.id));
-  return nearestOf(linked, from, [dx, dy], 0.5) ?? nearestOf(drawn.boxes, from, [dx, dy], 2);
-}
-
-function nearestOf(boxes, from, [dx, dy], sideways) {
-  const middle = (box) => [box.x + box.width / 2, box.y + (box.open ? TITLE : box.height) / 2];
-  const [fx, fy] = middle(from);
-  let best = null;
-  let least = Infinity;
-  for (const box of boxes) {
-    const [x, y] = middle(box);
-    const along = (x - fx) * dx + (y - fy) * dy;
-    const aside = Math.abs((x - fx) * dy) + Math.abs((y - fy) * dx);
-    if (box === from || along < 4) continue;
-    const far = along + sideways * aside;
-    if (far < least) [best, least] = [box, far];
-  }
-  return best;
-}
-
-function moduleDetail(group) {
-  const leaves = leavesOf(group);
-  const counts = new Map();
-  for (const leaf of leaves) counts.set(leaf.part.op, (counts.get(leaf.part.op) ?? 0) + 1);
-  return [h("h3", {}, group.path || group.name), h("p", {}, `${leaves.length} nodes`),
-    h("dl", { class: "facts" }, [...counts].sort((a, b) => b[1] - a[1]).map(([op, times]) => [h("dt", {}, op), h("dd", {}, times)]))];
-}
-
-function nodeDetail(page, stage, versionIndex, graph, position, goTo) {
-  const { data } = page;
-  const part = lineParts(data, graph, position);
-  const jump = (value) => h("button", { type: "button", class: "chip", onclick: () => goTo(nodeOf(value)) }, `${valueText(value)} ${lineParts(data, graph, nodeOf(value)).op}`);
-  const readers = graph.nodes.flatMap((node, k) => (node.slice(2).some((value) => nodeOf(value) === position) ? [k] : []));
-  const last = versionIndex === stage.versions.length - 1;
-  const launches = last && stage.plan ? stage.plan.nodes[graph.name]?.[position] ?? [] : [];
-  const kernels = [...new Set(launches.map((number) => stage.plan.launches[number][0]))];
-  const place = h("div");
-  if (part.place) place.append(sourceLines(data, part.place));
-  return [
-    h("h3", {}, `%${position} ${part.op}`),
-    h("pre", { class: "wrap" }, h("code", { class: "ir" }, irLine(part, null))),
-    h("dl", { class: "facts" },
-      h("dt", {}, "types"), h("dd", {}, part.types),
-      part.operands.length ? [h("dt", {}, "reads"), h("dd", {}, part.operands.map(jump))] : null,
-      h("dt", {}, "read by"), h("dd", {}, readers.map(jump), graph.outputs.some((value) => nodeOf(value) === position) ? h("span", { class: "chip" }, "result of the function") : null, readers.length || graph.outputs.some((value) => nodeOf(value) === position) ? null : "nothing"),
-      stage.plan && last ? [h("dt", {}, "kernel"), h("dd", {}, kernels.map((number) => kernelLink(page, stage, number, launches)), kernels.length ? null : part.op === "input" || part.op === "param" ? "none: it is given" : "none of its own: a view, or computed inside a neighbour's kernel")] : null),
-    place,
-  ];
-}
-
-function kernelLink(page, stage, number, launches) {
-  const { name } = stage.plan.kernels[number];
-  const cost = stage.cost?.kernels.find((each) => each.name === name);
-  const times = launches.filter((launch) => stage.plan.launches[launch][0] === number).length;
-  return h("div", {}, h("a", { href: page.link("kernels", stage.name, name) }, name), ` · ${times} ${times === 1 ? "launch" : "launches"}`,
-    cost && cost.launches ? ` · modelled ${microseconds(cost.microseconds / cost.launches)} each` : "");
 }

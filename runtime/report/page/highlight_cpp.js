@@ -24,7 +24,10 @@ function cppLines(text) {
   let at = 0;
   for (const match of text.matchAll(CPP_TOKEN)) {
     push("", text.slice(at, match.index));
-    push(Object.keys(match.groups).find((kind) => match.groups[kind] !== undefined), match[0]);
+    push(
+      Object.keys(match.groups).find((kind) => match.groups[kind] !== undefined),
+      match[0],
+    );
     at = match.index + match[0].length;
   }
   push("", text.slice(at));

@@ -15,7 +15,12 @@ const SWEEPS = 6;
 function layeredLayout(items, edges) {
   const cells = items.map((item) => ({ ...item, layer: 0, x: 0, up: [], down: [] }));
   const byId = new Map(cells.map((cell) => [cell.id, cell]));
-  const links = edges.map((edge) => ({ ...edge, a: byId.get(edge.from), b: byId.get(edge.to), back: false }));
+  const links = edges.map((edge) => ({
+    ...edge,
+    a: byId.get(edge.from),
+    b: byId.get(edge.to),
+    back: false,
+  }));
   breakCycles(cells, links);
   assignLayers(cells, links);
   const chains = addDummies(cells, links);
@@ -28,8 +33,10 @@ function layeredLayout(items, edges) {
     height += Math.max(...layer.map((cell) => cell.height)) + GAP_Y;
   }
   height = Math.max(0, height - GAP_Y);
-  for (const cell of cells) cell.y = tops[cell.layer] + (cell.first || cell.dummy ? 0 : 0);
-  const at = new Map(items.map((item) => [item.id, { x: byId.get(item.id).x, y: byId.get(item.id).y }]));
+  for (const cell of cells) cell.y = tops[cell.layer];
+  const at = new Map(
+    items.map((item) => [item.id, { x: byId.get(item.id).x, y: byId.get(item.id).y }]),
+  );
   const lines = links.map((link, index) => edgeLine(link, chains[index], layers));
   return { width, height, at, lines };
 }
@@ -91,7 +98,8 @@ function assignLayers(cells, links) {
     if (!into.get(cell).length && !cell.first && out.get(cell).length)
       cell.layer = Math.min(...out.get(cell).map((next) => next.layer)) - 1;
   if (cells.some((cell) => cell.first))
-    for (const cell of cells) cell.layer = cell.first ? 0 : into.get(cell).length ? cell.layer : Math.max(1, cell.layer);
+    for (const cell of cells)
+      cell.layer = cell.first ? 0 : into.get(cell).length ? cell.layer : Math.max(1, cell.layer);
   // an item that had to leave the top layer pushes what reads it
   for (const cell of order.slice().reverse())
     for (const next of out.get(cell)) next.layer = Math.max(next.layer, cell.layer + 1);
@@ -108,7 +116,10 @@ function addDummies(cells, links) {
     const [top, bottom] = [upper(link), lower(link)];
     const chain = [top];
     if (top === bottom) return [top, top];
-    const lane = { topX: link.back ? link.toX : link.fromX, bottomX: link.back ? link.fromX : link.toX };
+    const lane = {
+      topX: link.back ? link.toX : link.fromX,
+      bottomX: link.back ? link.fromX : link.toX,
+    };
     for (let layer = top.layer + 1; layer < bottom.layer; layer++) {
       const dummy = { dummy: true, width: 8, height: 0, layer, x: 0, up: [], down: [] };
       cells.push(dummy);
@@ -117,7 +128,10 @@ function addDummies(cells, links) {
     chain.push(bottom);
     for (let k = 0; k + 1 < chain.length; k++) {
       const fromX = k === 0 && lane.topX !== undefined ? lane.topX : chain[k].width / 2;
-      const toX = k + 2 === chain.length && lane.bottomX !== undefined ? lane.bottomX : chain[k + 1].width / 2;
+      const toX =
+        k + 2 === chain.length && lane.bottomX !== undefined
+          ? lane.bottomX
+          : chain[k + 1].width / 2;
       chain[k].down.push({ cell: chain[k + 1], own: fromX, other: toX });
       chain[k + 1].up.push({ cell: chain[k], own: toX, other: fromX });
     }
@@ -141,7 +155,12 @@ function orderLayers(cells) {
         const near = down ? cell.up : cell.down;
         const size = down ? layers[cell.layer - 1].length : layers[cell.layer + 1].length;
         cell.key = near.length
-          ? near.reduce((sum, link) => sum + link.cell.order + link.other / (link.cell.width + 1), 0) / near.length / size
+          ? near.reduce(
+              (sum, link) => sum + link.cell.order + link.other / (link.cell.width + 1),
+              0,
+            ) /
+            near.length /
+            size
           : cell.order / layer.length;
       }
       layer.sort((a, b) => a.key - b.key || a.order - b.order);
@@ -162,7 +181,11 @@ function crossings(layers) {
   for (const layer of layers) {
     const ends = [];
     for (const cell of layer)
-      for (const link of cell.down) ends.push([cell.order + link.own / (cell.width + 1), link.cell.order + link.other / (link.cell.width + 1)]);
+      for (const link of cell.down)
+        ends.push([
+          cell.order + link.own / (cell.width + 1),
+          link.cell.order + link.other / (link.cell.width + 1),
+        ]);
     for (let i = 0; i < ends.length; i++)
       for (let j = i + 1; j < ends.length; j++)
         if ((ends[i][0] - ends[j][0]) * (ends[i][1] - ends[j][1]) < 0) found++;
@@ -191,9 +214,7 @@ function placeAcross(layers) {
       spread(layer, wish);
     }
   }
-  const left = Math.min(...layers.flat().map((cell) => cell.x), 0);
-  const least = Math.min(...layers.flat().map((cell) => cell.x));
-  const shift = Number.isFinite(least) ? least : left;
+  const shift = layers.length ? Math.min(...layers.flat().map((cell) => cell.x)) : 0;
   let width = 0;
   for (const cell of layers.flat()) {
     cell.x -= shift;
@@ -222,7 +243,8 @@ function spread(layer, wish) {
     while (blocks.length > 1 && blocks[blocks.length - 2].mean > blocks[blocks.length - 1].mean) {
       const last = blocks.pop();
       const previous = blocks[blocks.length - 1];
-      previous.mean = (previous.mean * previous.count + last.mean * last.count) / (previous.count + last.count);
+      previous.mean =
+        (previous.mean * previous.count + last.mean * last.count) / (previous.count + last.count);
       previous.count += last.count;
     }
   });

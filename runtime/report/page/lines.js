@@ -17,7 +17,15 @@ function resultOf(value) {
 function lineParts(data, graph, position) {
   const [body, place, ...operands] = graph.nodes[position];
   const [op, name, attributes, types] = data.bodies[body];
-  return { position, op, name, attributes, types, operands, place: place < 0 ? null : data.places[place] };
+  return {
+    position,
+    op,
+    name,
+    attributes,
+    types,
+    operands,
+    place: place < 0 ? null : data.places[place],
+  };
 }
 
 /** The whole line, as `ascendfx opt` prints it. */
@@ -34,7 +42,10 @@ function wordDiff(before, after) {
   const a = before.match(words) ?? [];
   const b = after.match(words) ?? [];
   const kept = commonWords(a, b);
-  return [pieces(a, new Set(kept.map((pair) => pair[0]))), pieces(b, new Set(kept.map((pair) => pair[1])))];
+  return [
+    pieces(a, new Set(kept.map((pair) => pair[0]))),
+    pieces(b, new Set(kept.map((pair) => pair[1]))),
+  ];
 }
 
 /** Index pairs of a longest common subsequence; of a long middle only the ends are compared. */

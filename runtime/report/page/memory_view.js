@@ -5,7 +5,8 @@ const ROW = 260; // height of the map in pixels
 function memoryView(page) {
   const { data } = page;
   const stages = data.stages.filter((stage) => stage.plan);
-  if (!stages.length) return { element: h("p", { class: "muted" }, "This dump has no launch plan."), show: () => {} };
+  if (!stages.length)
+    return { element: h("p", { class: "muted" }, "This dump has no launch plan."), show: () => {} };
   const state = { stage: stages[0], wide: false };
   const tabs = stagePicker(stages, (stage) => {
     state.stage = stage;
@@ -14,23 +15,45 @@ function memoryView(page) {
   const scroll = h("div", { class: "scroll map", tabindex: "-1" });
   const facts = h("p", { class: "chips" });
   const detail = h("div", { class: "detail flat", "aria-live": "polite" });
-  const wide = h("button", { type: "button", "aria-pressed": "false", onclick: () => {
-    state.wide = !state.wide;
-    wide.setAttribute("aria-pressed", String(state.wide));
-    draw();
-  } }, "wide");
+  const wide = h(
+    "button",
+    {
+      type: "button",
+      "aria-pressed": "false",
+      onclick: () => {
+        state.wide = !state.wide;
+        wide.setAttribute("aria-pressed", String(state.wide));
+        draw();
+      },
+    },
+    "wide",
+  );
 
   function draw() {
     const { plan } = state.stage;
     page.remember("memory", state.stage.name);
     const peak = Math.max(0, ...plan.used);
-    replace(facts, [
-      `arena ${bytes(plan.arena)}`, `in use at most ${bytes(peak)}${plan.arena ? ` (${((100 * peak) / plan.arena).toFixed(1)} %)` : ""}`,
-      ...Object.entries(plan.places).filter(([place]) => place !== "arena").map(([place, size]) => `${place} ${bytes(size)}`),
-      `${plan.ranges.length} buffers in the arena together ${bytes(plan.places.arena)}`,
-    ].map((text) => h("span", { class: "chip" }, text)));
+    replace(
+      facts,
+      [
+        `arena ${bytes(plan.arena)}`,
+        `in use at most ${bytes(peak)}${plan.arena ? ` (${((100 * peak) / plan.arena).toFixed(1)} %)` : ""}`,
+        ...Object.entries(plan.places)
+          .filter(([place]) => place !== "arena")
+          .map(([place, size]) => `${place} ${bytes(size)}`),
+        `${plan.ranges.length} buffers in the arena together ${bytes(plan.places.arena)}`,
+      ].map((text) => h("span", { class: "chip" }, text)),
+    );
     replace(scroll, memoryMap(plan, Math.max(280, scroll.clientWidth - 4), state.wide));
-    replace(detail, h("p", { class: "muted" }, "Choose a buffer: left and right go from launch to launch, up and down through the offsets."), largest(plan));
+    replace(
+      detail,
+      h(
+        "p",
+        { class: "muted" },
+        "Choose a buffer: left and right go from launch to launch, up and down through the offsets.",
+      ),
+      largest(plan),
+    );
     const first = scroll.querySelector(".range");
     if (first) stopAt(scroll, ".range", first);
   }
@@ -43,26 +66,108 @@ function memoryView(page) {
       if (!kinds.has(key)) kinds.set(key, { size, index, times: 0 });
       kinds.get(key).times++;
     });
-    const order = [...kinds.values()].sort((a, b) => b.size - a.size || a.index - b.index).slice(0, 12);
-    return h("div", { class: "scroll" }, h("table", { class: "largest" }, h("caption", {}, "Largest buffers"),
-      h("thead", {}, h("tr", {}, ["bytes", "result of", "times", "first"].map((title, k) => h("th", { scope: "col", class: k % 2 ? "" : "right" }, title)))),
-      h("tbody", {}, order.map(({ size, index, times }) => {
-        const [buffer, , first, last] = plan.ranges[index];
-        const name = plan.buffers[buffer][0];
-        return h("tr", {}, h("td", { class: "right" }, bytes(size)), h("td", {}, h("span", { class: `swatch shade${shade(name)}`, "aria-hidden": "true" }), operation(name)), h("td", { class: "right" }, count(times)),
-          h("td", {}, h("button", { type: "button", class: "chip", onclick: () => pick(scroll.querySelector(`.range[data-index="${index}"]`)) }, name), first === last ? ` launch ${first}` : ` launches ${first} to ${last}`));
-      }))));
+    const order = [...kinds.values()]
+      .sort((a, b) => b.size - a.size || a.index - b.index)
+      .slice(0, 12);
+    return h(
+      "div",
+      { class: "scroll" },
+      h(
+        "table",
+        { class: "largest" },
+        h("caption", {}, "Largest buffers"),
+        h(
+          "thead",
+          {},
+          h(
+            "tr",
+            {},
+            ["bytes", "result of", "times", "first"].map((title, k) =>
+              h("th", { scope: "col", class: k % 2 ? "" : "right" }, title),
+            ),
+          ),
+        ),
+        h(
+          "tbody",
+          {},
+          order.map(({ size, index, times }) => {
+            const [buffer, , first, last] = plan.ranges[index];
+            const name = plan.buffers[buffer][0];
+            return h(
+              "tr",
+              {},
+              h("td", { class: "right" }, bytes(size)),
+              h(
+                "td",
+                {},
+                h("span", { class: `swatch shade${shade(name)}`, "aria-hidden": "true" }),
+                operation(name),
+              ),
+              h("td", { class: "right" }, count(times)),
+              h(
+                "td",
+                {},
+                h(
+                  "button",
+                  {
+                    type: "button",
+                    class: "chip",
+                    onclick: () => pick(scroll.querySelector(`.range[data-index="${index}"]`)),
+                  },
+                  name,
+                ),
+                first === last ? ` launch ${first}` : ` launches ${first} to ${last}`,
+              ),
+            );
+          }),
+        ),
+      ),
+    );
   }
 
   function pick(element) {
     const { plan } = state.stage;
     const [buffer, offset, first, last] = plan.ranges[Number(element.dataset.index)];
-    for (const each of scroll.querySelectorAll(".range")) each.classList.toggle("chosen", each === element);
+    for (const each of scroll.querySelectorAll(".range"))
+      each.classList.toggle("chosen", each === element);
     const [name, dtype, shape, , size] = plan.buffers[buffer];
-    const touched = plan.launches.map((launch, k) => [k, launch]).slice(first, last + 1).filter(([, launch]) => launch.slice(2).includes(buffer));
-    replace(detail, h("h3", {}, name), h("dl", { class: "facts" },
-      h("dt", {}, "type"), h("dd", {}, `${dtype}[${shape.join(", ")}]`), h("dt", {}, "bytes"), h("dd", {}, `${count(size)} from offset ${count(offset)}`),
-      h("dt", {}, "launches"), h("dd", {}, h("ol", { class: "launches" }, touched.map(([k, launch]) => h("li", { value: k }, `${plan.labels[launch[1]]} `, h("a", { href: page.link("kernels", state.stage.name, plan.kernels[launch[0]].name) }, plan.kernels[launch[0]].name)))))));
+    const touched = plan.launches
+      .map((launch, k) => [k, launch])
+      .slice(first, last + 1)
+      .filter(([, launch]) => launch.slice(2).includes(buffer));
+    replace(
+      detail,
+      h("h3", {}, name),
+      h(
+        "dl",
+        { class: "facts" },
+        h("dt", {}, "type"),
+        h("dd", {}, `${dtype}[${shape.join(", ")}]`),
+        h("dt", {}, "bytes"),
+        h("dd", {}, `${count(size)} from offset ${count(offset)}`),
+        h("dt", {}, "launches"),
+        h(
+          "dd",
+          {},
+          h(
+            "ol",
+            { class: "launches" },
+            touched.map(([k, launch]) =>
+              h(
+                "li",
+                { value: k },
+                `${plan.labels[launch[1]]} `,
+                h(
+                  "a",
+                  { href: page.link("kernels", state.stage.name, plan.kernels[launch[0]].name) },
+                  plan.kernels[launch[0]].name,
+                ),
+              ),
+            ),
+          ),
+        ),
+      ),
+    );
   }
 
   function next(from, key) {
@@ -72,7 +177,10 @@ function memoryView(page) {
     const [x, y] = middle(here);
     const across = key === "ArrowLeft" || key === "ArrowRight";
     const sign = key === "ArrowLeft" || key === "ArrowDown" ? -1 : 1;
-    const scale = [1 / Math.max(1, state.stage.plan.launches.length), 1 / Math.max(1, state.stage.plan.arena)];
+    const scale = [
+      1 / Math.max(1, state.stage.plan.launches.length),
+      1 / Math.max(1, state.stage.plan.arena),
+    ];
     let best = null;
     let least = Infinity;
     ranges.forEach((range, index) => {
@@ -95,7 +203,14 @@ function memoryView(page) {
     }
   });
   return {
-    element: h("div", {}, h("div", { class: "toolbar" }, tabs.element, wide), facts, scroll, detail),
+    element: h(
+      "div",
+      {},
+      h("div", { class: "toolbar" }, tabs.element, wide),
+      facts,
+      scroll,
+      detail,
+    ),
     show: (stageName) => {
       state.stage = stages.find((each) => each.name === stageName) ?? state.stage;
       tabs.mark(state.stage);
@@ -108,30 +223,66 @@ function memoryView(page) {
 function memoryMap(plan, room, wide) {
   const launches = plan.launches.length;
   const left = 64;
-  const step = wide ? Math.max(12, (room - left) / Math.max(1, launches)) : (room - left - 4) / Math.max(1, launches);
+  const step = wide
+    ? Math.max(12, (room - left) / Math.max(1, launches))
+    : (room - left - 4) / Math.max(1, launches);
   const width = left + step * launches + 4;
   const top = plan.arena || 1;
   const y = (offset) => ROW * (1 - offset / top) + 8;
   const ticks = [0, 0.25, 0.5, 0.75, 1].map((part) => part * top);
   const every = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000].find((n) => n * step >= 44) ?? 2000;
   const marks = Array.from({ length: Math.ceil(launches / every) }, (_, k) => k * every);
-  const used = plan.used.map((size, k) => `${(left + k * step).toFixed(1)} ${y(size).toFixed(1)}H${(left + (k + 1) * step).toFixed(1)}`);
-  return s("svg", { width: width.toFixed(0), height: ROW + 44, class: "memory", role: "group", "aria-label": `memory map: ${plan.ranges.length} buffers over ${launches} launches` },
-    ticks.map((tick) => [s("line", { x1: left, x2: width, y1: y(tick), y2: y(tick), class: "grid" }), s("text", { x: left - 6, y: y(tick) + 4, class: "tick end" }, bytes(Math.round(tick)))]),
-    marks.map((mark) => s("text", { x: left + (mark + 0.5) * step, y: ROW + 24, class: "tick middle" }, mark)),
+  const used = plan.used.map(
+    (size, k) =>
+      `${(left + k * step).toFixed(1)} ${y(size).toFixed(1)}H${(left + (k + 1) * step).toFixed(1)}`,
+  );
+  return s(
+    "svg",
+    {
+      width: width.toFixed(0),
+      height: ROW + 44,
+      class: "memory",
+      role: "group",
+      "aria-label": `memory map: ${plan.ranges.length} buffers over ${launches} launches`,
+    },
+    ticks.map((tick) => [
+      s("line", { x1: left, x2: width, y1: y(tick), y2: y(tick), class: "grid" }),
+      s("text", { x: left - 6, y: y(tick) + 4, class: "tick end" }, bytes(Math.round(tick))),
+    ]),
+    marks.map((mark) =>
+      s("text", { x: left + (mark + 0.5) * step, y: ROW + 24, class: "tick middle" }, mark),
+    ),
     s("text", { x: left, y: ROW + 40, class: "tick" }, "launch"),
     plan.ranges.map(([buffer, offset, first, last], index) => {
       const size = plan.buffers[buffer][4];
-      return s("rect", { class: `range shade${shade(plan.buffers[buffer][0])}`, "data-index": index, role: "button", tabindex: "-1", "aria-label": `${plan.buffers[buffer][0]}, ${bytes(size)}, launches ${first} to ${last}`,
-        x: (left + first * step).toFixed(2), width: Math.max(1, (last - first + 1) * step - (step > 3 ? 1 : 0)).toFixed(2), y: y(offset + size).toFixed(2), height: Math.max(1, (ROW * size) / top - 0.5).toFixed(2) },
-        s("title", {}, `${plan.buffers[buffer][0]}: ${bytes(size)}, launches ${first} to ${last}`));
+      return s(
+        "rect",
+        {
+          class: `range shade${shade(plan.buffers[buffer][0])}`,
+          "data-index": index,
+          role: "button",
+          tabindex: "-1",
+          "aria-label": `${plan.buffers[buffer][0]}, ${bytes(size)}, launches ${first} to ${last}`,
+          x: (left + first * step).toFixed(2),
+          width: Math.max(1, (last - first + 1) * step - (step > 3 ? 1 : 0)).toFixed(2),
+          y: y(offset + size).toFixed(2),
+          height: Math.max(1, (ROW * size) / top - 0.5).toFixed(2),
+        },
+        s("title", {}, `${plan.buffers[buffer][0]}: ${bytes(size)}, launches ${first} to ${last}`),
+      );
     }),
-    used.length ? s("path", { class: step < 4 ? "used dense" : "used", d: `M${used.join("L")}` }) : null);
+    used.length
+      ? s("path", { class: step < 4 ? "used dense" : "used", d: `M${used.join("L")}` })
+      : null,
+  );
 }
 
 /** "model.layers.3.linear.12" -> "linear". */
 function operation(name) {
-  return name.replace(/(\.\d+)+$/, "").split(".").pop();
+  return name
+    .replace(/(\.\d+)+$/, "")
+    .split(".")
+    .pop();
 }
 
 /** The same colour for the same operation in every layer. */

@@ -15,15 +15,27 @@ const MANY = 4; // inputs of one family are a group from more than this
 function moduleTree(data, graph, showParams) {
   const parts = graph.nodes.map((_, position) => lineParts(data, graph, position));
   const readers = parts.map(() => []);
-  for (const part of parts) for (const value of part.operands) readers[nodeOf(value)].push(part.position);
+  for (const part of parts)
+    for (const value of part.operands) readers[nodeOf(value)].push(part.position);
   const shown = parts.filter((part) => showParams || part.op !== "param");
-  const paths = new Map(shown.map((part) => [part.position, part.place && part.op !== "param" ? part.place[2].split(".").filter(Boolean) : null]));
+  const paths = new Map(
+    shown.map((part) => [
+      part.position,
+      part.place && part.op !== "param" ? part.place[2].split(".").filter(Boolean) : null,
+    ]),
+  );
   for (const part of shown.slice().reverse())
     if (!paths.get(part.position))
-      paths.set(part.position, part.op === "input" ? [] : sharedStart(readers[part.position].map((reader) => paths.get(reader) ?? [])));
+      paths.set(
+        part.position,
+        part.op === "input"
+          ? []
+          : sharedStart(readers[part.position].map((reader) => paths.get(reader) ?? [])),
+      );
   const placed = shown.filter((part) => part.place && part.op !== "param" && part.op !== "input");
   const families = new Map(); // inputs of one family, such as the caches of all layers
-  for (const part of shown) if (part.op === "input") families.set(family(part), (families.get(family(part)) ?? 0) + 1);
+  for (const part of shown)
+    if (part.op === "input") families.set(family(part), (families.get(family(part)) ?? 0) + 1);
   const skip = sharedStart(placed.map((part) => paths.get(part.position))).length;
   const root = { id: "/", name: graph.name, path: "", groups: new Map(), leaves: [] };
   for (const part of shown) {
@@ -32,7 +44,8 @@ function moduleTree(data, graph, showParams) {
     let group = root;
     path.forEach((name, depth) => {
       const id = `/${path.slice(0, depth + 1).join(".")}`;
-      if (!group.groups.has(name)) group.groups.set(name, { id, name, path: id.slice(1), groups: new Map(), leaves: [] });
+      if (!group.groups.has(name))
+        group.groups.set(name, { id, name, path: id.slice(1), groups: new Map(), leaves: [] });
       group = group.groups.get(name);
     });
     group.leaves.push({ id: part.position, part, tail: "" });
@@ -55,7 +68,11 @@ function joinSingles(group) {
   for (const [name, child] of [...group.groups]) {
     joinSingles(child);
     if (!child.groups.size && child.leaves.filter((leaf) => leaf.part.op !== "param").length <= 1) {
-      for (const leaf of child.leaves) group.leaves.push({ ...leaf, tail: leaf.part.op === "param" ? "" : leaf.tail ? `${name}.${leaf.tail}` : name });
+      for (const leaf of child.leaves)
+        group.leaves.push({
+          ...leaf,
+          tail: leaf.part.op === "param" ? "" : leaf.tail ? `${name}.${leaf.tail}` : name,
+        });
       group.groups.delete(name);
     } else if (child.groups.size === 1 && !child.leaves.length) {
       const only = [...child.groups.values()][0];
@@ -68,7 +85,9 @@ function joinSingles(group) {
 
 /** All leaves below a group. */
 function leavesOf(group) {
-  return [...group.leaves, ...[...group.groups.values()].flatMap(leavesOf)].sort((a, b) => a.id - b.id);
+  return [...group.leaves, ...[...group.groups.values()].flatMap(leavesOf)].sort(
+    (a, b) => a.id - b.id,
+  );
 }
 
 /** All groups below a group, outermost first. */
@@ -78,20 +97,32 @@ function groupsOf(group) {
 
 /** How many boxes a group would show, parameters aside. */
 function visibleCount(group, open) {
-  return group.leaves.filter((leaf) => leaf.part.op !== "param").length + [...group.groups.values()].reduce((sum, child) => sum + (open.has(child.id) ? visibleCount(child, open) : 1), 0);
+  return (
+    group.leaves.filter((leaf) => leaf.part.op !== "param").length +
+    [...group.groups.values()].reduce(
+      (sum, child) => sum + (open.has(child.id) ? visibleCount(child, open) : 1),
+      0,
+    )
+  );
 }
 
 /** Lines of text in the box of a leaf or of a closed group. */
 function boxText(item) {
   if (item.groups) {
     const counts = new Map();
-    for (const leaf of leavesOf(item)) counts.set(leaf.part.op, (counts.get(leaf.part.op) ?? 0) + 1);
-    const often = [...counts].sort((a, b) => b[1] - a[1]).map(([op, times]) => (times > 1 ? `${op} ×${times}` : op));
+    for (const leaf of leavesOf(item))
+      counts.set(leaf.part.op, (counts.get(leaf.part.op) ?? 0) + 1);
+    const often = [...counts]
+      .sort((a, b) => b[1] - a[1])
+      .map(([op, times]) => (times > 1 ? `${op} ×${times}` : op));
     return [`▸ ${item.name}`, clip(often.join(", "))];
   }
   const { op, name, attributes, types } = item.part;
   const callee = op === "call" ? /callee="([^"]+)"/.exec(attributes) : null;
-  return [clip(`${op} ${name || (callee ? callee[1] : "")} ${item.tail}`.replace(/\s+/g, " ").trim()), clip(types)];
+  return [
+    clip(`${op} ${name || (callee ? callee[1] : "")} ${item.tail}`.replace(/\s+/g, " ").trim()),
+    clip(types),
+  ];
 }
 
 function clip(text) {
@@ -106,13 +137,15 @@ function nestedLayout(root, open) {
   const reps = new Map(); // leaf -> id of the visible box that stands for it
   const mark = (group, closed) => {
     for (const leaf of group.leaves) reps.set(leaf.id, closed ?? leaf.id);
-    for (const child of group.groups.values()) mark(child, closed ?? (open.has(child.id) ? null : child.id));
+    for (const child of group.groups.values())
+      mark(child, closed ?? (open.has(child.id) ? null : child.id));
   };
   mark(root, null);
   const links = [];
   for (const leaf of leavesOf(root))
     for (const source of new Set(leaf.part.operands.map(nodeOf)))
-      if (reps.has(source) && reps.get(source) !== reps.get(leaf.id)) links.push({ source, from: reps.get(source), to: leaf.id, target: reps.get(leaf.id) });
+      if (reps.has(source) && reps.get(source) !== reps.get(leaf.id))
+        links.push({ source, from: reps.get(source), to: leaf.id, target: reps.get(leaf.id) });
   const drawn = drawGroup(root, links, open, 0);
   return { width: drawn.width, height: drawn.height, boxes: drawn.boxes, edges: drawn.edges };
 }
@@ -125,15 +158,26 @@ function drawGroup(group, links, open, depth) {
     for (const leaf of child.groups ? leavesOf(child) : [child]) owner.set(leaf.id, child);
   const inner = new Map();
   for (const child of children)
-    if (child.groups && open.has(child.id)) inner.set(child.id, drawGroup(child, links, open, depth + 1));
+    if (child.groups && open.has(child.id))
+      inner.set(child.id, drawGroup(child, links, open, depth + 1));
   const items = children.map((child) => {
-    if (inner.has(child.id)) return { id: child.id, width: inner.get(child.id).outerWidth, height: inner.get(child.id).outerHeight };
+    if (inner.has(child.id))
+      return {
+        id: child.id,
+        width: inner.get(child.id).outerWidth,
+        height: inner.get(child.id).outerHeight,
+      };
     const text = boxText(child);
-    return { id: child.id, width: Math.max(60, Math.max(...text.map((line) => line.length)) * LETTER + 22), height: 42 };
+    return {
+      id: child.id,
+      width: Math.max(60, Math.max(...text.map((line) => line.length)) * LETTER + 22),
+      height: 42,
+    };
   });
   const edges = new Map(); // one per source box and child that reads it
   const add = (key, from, to, link) => {
-    if (!edges.has(key)) edges.set(key, { from, to, source: link.from, targets: new Set(), arrow: false });
+    if (!edges.has(key))
+      edges.set(key, { from, to, source: link.from, targets: new Set(), arrow: false });
     edges.get(key).targets.add(link.target);
   };
   const ports = new Set();
@@ -150,7 +194,14 @@ function drawGroup(group, links, open, depth) {
       add(`out ${link.from}`, a.id, `out ${link.from}`, link);
     }
   }
-  for (const id of ports) items.push({ id, width: 8, height: 0, first: id.startsWith("in "), last: id.startsWith("out ") });
+  for (const id of ports)
+    items.push({
+      id,
+      width: 8,
+      height: 0,
+      first: id.startsWith("in "),
+      last: id.startsWith("out "),
+    });
   const list = [...edges.values()].map((edge) => ({
     ...edge,
     fromX: inner.get(edge.from)?.outX.get(edge.source),
@@ -172,7 +223,8 @@ function assemble(group, children, items, list, placed, inner, depth) {
     if (!nested) return;
     const [dx, dy] = [x + INSET, y + TITLE + INSET];
     for (const box of nested.boxes) boxes.push({ ...box, x: box.x + dx, y: box.y + dy });
-    for (const edge of nested.edges) edges.push({ ...edge, points: edge.points.map(([px, py]) => [px + dx, py + dy]) });
+    for (const edge of nested.edges)
+      edges.push({ ...edge, points: edge.points.map(([px, py]) => [px + dx, py + dy]) });
   });
   const inX = new Map();
   const outX = new Map();
@@ -192,5 +244,14 @@ function assemble(group, children, items, list, placed, inner, depth) {
   });
   const outerWidth = Math.max(placed.width, group.name.length * LETTER + 40) + 2 * INSET;
   const outerHeight = placed.height + TITLE + 2 * INSET;
-  return { width: placed.width, height: placed.height, boxes, edges, inX, outX, outerWidth, outerHeight };
+  return {
+    width: placed.width,
+    height: placed.height,
+    boxes,
+    edges,
+    inX,
+    outX,
+    outerWidth,
+    outerHeight,
+  };
 }

@@ -8,9 +8,24 @@ function searchEntries(page) {
   const entries = [];
   for (const stage of data.stages) {
     stage.versions.forEach((version, index) => {
-      if (index) entries.push({ kind: "pass", text: `${stage.name} / ${String(index).padStart(2, "0")} ${version.name}`, more: version.changes.filter((change) => !change.name.includes('"')).map((change) => `@${change.name}`).join(" "), link: ["passes", stage.name, index] });
+      if (index)
+        entries.push({
+          kind: "pass",
+          text: `${stage.name} / ${String(index).padStart(2, "0")} ${version.name}`,
+          more: version.changes
+            .filter((change) => !change.name.includes('"'))
+            .map((change) => `@${change.name}`)
+            .join(" "),
+          link: ["passes", stage.name, index],
+        });
     });
-    for (const kernel of stage.plan?.kernels ?? []) entries.push({ kind: "kernel", text: kernel.name, more: kernel.family, link: ["kernels", stage.name, kernel.name] });
+    for (const kernel of stage.plan?.kernels ?? [])
+      entries.push({
+        kind: "kernel",
+        text: kernel.name,
+        more: kernel.family,
+        link: ["kernels", stage.name, kernel.name],
+      });
   }
   for (const stage of data.stages) {
     if (!stage.plan && data.stages.some((each) => each.plan)) continue;
@@ -19,7 +34,12 @@ function searchEntries(page) {
       const graph = data.graphs[number];
       graph.nodes.forEach((_, position) => {
         const part = lineParts(data, graph, position);
-        entries.push({ kind: "node", text: `@${graph.name} %${position} ${part.op} ${part.name}`.trim(), more: `${stage.name} ${part.place ? `${part.place[2]} ${fileName(part.place[0])}:${part.place[1]}` : ""}`, link: ["graph", stage.name, index, graph.name, position] });
+        entries.push({
+          kind: "node",
+          text: `@${graph.name} %${position} ${part.op} ${part.name}`.trim(),
+          more: `${stage.name} ${part.place ? `${part.place[2]} ${fileName(part.place[0])}:${part.place[1]}` : ""}`,
+          link: ["graph", stage.name, index, graph.name, position],
+        });
       });
     }
   }
@@ -36,7 +56,10 @@ function findEntries(entries, text) {
     if (words.every((word) => entry.all.includes(word))) found.push(entry);
   }
   const rank = (entry) => (entry.text.toLowerCase().includes(words[0]) ? 0 : 1);
-  return found.map((entry, k) => [rank(entry), k, entry]).sort((a, b) => a[0] - b[0] || a[1] - b[1]).map((each) => each[2]);
+  return found
+    .map((entry, k) => [rank(entry), k, entry])
+    .sort((a, b) => a[0] - b[0] || a[1] - b[1])
+    .map((each) => each[2]);
 }
 
 function searchBox(page, input, list, status) {
@@ -67,7 +90,23 @@ function searchBox(page, input, list, status) {
   const update = () => {
     entries ??= searchEntries(page);
     const found = findEntries(entries, input.value);
-    replace(list, found.slice(0, MOST).map((entry, k) => h("li", { role: "option", id: `found-${k}`, "aria-selected": "false", "data-link": JSON.stringify(entry.link) }, h("span", { class: `tag ${entry.kind}` }, entry.kind), h("span", { class: "text" }, entry.text), h("span", { class: "muted" }, entry.more))));
+    replace(
+      list,
+      found.slice(0, MOST).map((entry, k) =>
+        h(
+          "li",
+          {
+            role: "option",
+            id: `found-${k}`,
+            "aria-selected": "false",
+            "data-link": JSON.stringify(entry.link),
+          },
+          h("span", { class: `tag ${entry.kind}` }, entry.kind),
+          h("span", { class: "text" }, entry.text),
+          h("span", { class: "muted" }, entry.more),
+        ),
+      ),
+    );
     status.textContent = input.value.trim() ? `${found.length} found` : "";
     if (!input.value.trim()) return close();
     list.hidden = false;

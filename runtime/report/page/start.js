@@ -1,6 +1,12 @@
 // The page itself: tabs, links within the page, theme, keys. The overview is there without it.
 
-const VIEWS = { passes: passesView, graph: graphView, kernels: kernelsView, memory: memoryView, accuracy: accuracyView };
+const VIEWS = {
+  passes: passesView,
+  graph: graphView,
+  kernels: kernelsView,
+  memory: memoryView,
+  accuracy: accuracyView,
+};
 
 /** Unpack a block of the page: base64 of zlib of JSON. */
 async function unpack(id) {
@@ -29,7 +35,9 @@ function startTheme() {
     kept = null;
   }
   set(names.includes(kept) ? kept : "auto");
-  button.addEventListener("click", () => set(names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length]));
+  button.addEventListener("click", () =>
+    set(names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length]),
+  );
 }
 
 function startTabs(page) {
@@ -51,7 +59,11 @@ function startTabs(page) {
     if (chosen in VIEWS) {
       if (!views[chosen]) {
         views[chosen] = VIEWS[chosen](page);
-        replace(panelOf(chosen), h("h2", { class: "visually-hidden" }, tab.textContent), views[chosen].element);
+        replace(
+          panelOf(chosen),
+          h("h2", { class: "visually-hidden" }, tab.textContent),
+          views[chosen].element,
+        );
       }
       views[chosen].show(...rest);
     }
@@ -59,7 +71,10 @@ function startTabs(page) {
   };
   page.focusPanel = () => {
     const panel = panelOf(page.current);
-    (panel.querySelector('[role=option][tabindex="0"], tr[tabindex="0"], .box[tabindex="0"]') ?? panel).focus();
+    (
+      panel.querySelector('[role=option][tabindex="0"], tr[tabindex="0"], .box[tabindex="0"]') ??
+      panel
+    ).focus();
   };
   tablist.addEventListener("click", (event) => {
     const tab = event.target.closest("[role=tab]");
@@ -126,7 +141,12 @@ async function start() {
   const follow = startLinks(page);
   startTabs(page);
   startKeys(page);
-  searchBox(page, document.getElementById("search"), document.getElementById("found"), document.getElementById("found-count"));
+  searchBox(
+    page,
+    document.getElementById("search"),
+    document.getElementById("found"),
+    document.getElementById("found-count"),
+  );
   follow();
   document.documentElement.dataset.ready = "true";
 }
