@@ -16,6 +16,7 @@ from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import RAISE
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import SEARCHED
+from ascendfx.passes.search.match_engine import load_egglog
 from ascendfx.passes.search.search_forms import SearchForms
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.simplify import Simplify
@@ -97,7 +98,7 @@ def passes_for(
         limits: Sizes of the plan.
 
     Raises:
-        GraphError: No strategy has that name.
+        GraphError: No strategy has that name, or the search misses egglog.
     """
     if strategy not in STRATEGIES:
         raise GraphError(
@@ -107,6 +108,7 @@ def passes_for(
         )
     if strategy == "ordered":
         return _ORDERED[plan]
+    load_egglog()  # missing: refused before the work, not after it
     search = SearchForms(
         rules=SEARCHED,
         costs=ModelledOpCost(target, largest_step_of(plan, limits), limits.blocks),

@@ -10,8 +10,11 @@ from hypothesis import given, settings
 
 from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.graph import Graph
+from ascendfx.ir.graph import Graph, GraphBuilder
+from ascendfx.ir.ops import Input, Linear, Param
 from ascendfx.ir.program import Program
+from ascendfx.ir.size import named_size
+from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.absorb_projections import AbsorbProjections
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.describe_pass import describe_pass, restore_pass
@@ -104,6 +107,29 @@ def test_an_unknown_strategy_is_refused_with_the_known_ones() -> None:
         "\n"
         "hint: known strategies: ordered, search"
     )
+
+
+def test_a_search_without_egglog_is_refused_before_any_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "egglog", None)
+    target = find_target("ascend910b")
+    with pytest.raises(GraphError, match="missing-egglog"):
+        passes_for("decode", strategy="search", target=target, limits=Limits())
+    assert passes_for("decode", strategy="ordered", target=target, limits=Limits())
+
+
+def test_another_round_merges_what_is_merged_with_a_third() -> None:
+    b = GraphBuilder("layer")
+    x = b.add(Input("x", TensorType(DType.F32, (named_size("rows"), 64))))
+    weights = [b.add(Param(name, TensorType(DType.F32, (2, 64)))) for name in "qkv"]
+    program = Program((b.build(*(b.add(Linear(), x, weight) for weight in weights)),))
+
+    def products(rounds: int) -> int:
+        found = SearchForms(SEARCHED, SizeCost(), rounds=rounds).run(program).program.main
+        return sum(isinstance(node.op, Linear) for node in found.nodes)
+
+    assert [products(1), products(2)] == [2, 1]
 
 
 _PRINT = """
