@@ -77,7 +77,11 @@ def observe(case: Case, after: Program, fidelity: Fidelity) -> Observed | None:
         check = verifier.check("", Rewritten("", fidelity, case.program, after))
         return Observed(check.error.max, check.error.bound) if check.broken else None
     if case.program.main.input_types.keys() != after.main.input_types.keys():
-        raise GraphError("other-inputs", "the programs take different inputs")
+        raise GraphError(
+            "other-inputs",
+            "the programs take different inputs",
+            hint="compare programs of one dump, before and after a pass",
+        )
     before = _outputs(case.program, case)
     try:
         verify_program(after)

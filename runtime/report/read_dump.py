@@ -90,7 +90,7 @@ def read_dump(directory: Path) -> Dump:
     facts = _object(directory / HEADER)
     if facts.get("format") != FORMAT:
         raise GraphError(
-            code="dump-format",
+            code="dump-version",
             reason=f"the dump has format {facts.get('format')}, this version reads {FORMAT}",
             hint="compile the model again",
         )
