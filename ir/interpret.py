@@ -85,12 +85,19 @@ def _solve(
     name: str, shape: tuple[Dim, ...], actual: tuple[int, ...], sizes: dict[str, int]
 ) -> None:
     if len(shape) != len(actual):
-        raise GraphError("input-shape", f"input `{name}` has {len(actual)} axes, not {len(shape)}")
+        raise GraphError(
+            "input-shape",
+            f"input `{name}` has {len(actual)} axes, not {len(shape)}",
+            hint=f"pass an array of shape [{', '.join(map(str, shape))}]",
+        )
     for stated, size in zip(shape, actual, strict=True):
         if isinstance(stated, sympy.Symbol):
             sizes.setdefault(stated.name, size)
         expected = stated if isinstance(stated, int) else sizes.get(str(stated), size)
         if expected != size:
             raise GraphError(
-                "input-shape", f"input `{name}` has shape {actual}; {stated} should be {expected}"
+                "input-shape",
+                f"input `{name}` has shape {actual}; {stated} should be {expected}",
+                hint=f"pass an array of shape [{', '.join(map(str, shape))}]; a named size is the "
+                "same in all inputs and in `sizes`",
             )

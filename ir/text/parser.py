@@ -122,6 +122,8 @@ def _parse_node(builder: GraphBuilder, position: int, line: _Line) -> None:
             code="stated-type",
             reason=f"{op.mnemonic} produces {shown[0]}, but {shown[1]} was stated",
             location=line.place,
+            excerpt=line.text,
+            hint=f"state {shown[0]}, or correct operands or attributes",
         )
 
 

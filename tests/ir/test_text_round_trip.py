@@ -157,7 +157,13 @@ def test_a_wrong_stated_type_reads_like_this() -> None:
     with pytest.raises(GraphError) as caught:
         parse_program(HEAD + "  %1 = exp %0 : f32[3, 2]\n  return %1\n}\n", file="bad.ir")
     assert str(caught.value) == (
-        "error[stated-type]: exp produces f32[2, 3], but f32[3, 2] was stated\n  --> bad.ir:3"
+        "error[stated-type]: exp produces f32[2, 3], but f32[3, 2] was stated\n"
+        "  --> bad.ir:3\n"
+        "   |\n"
+        "   | %1 = exp %0 : f32[3, 2]\n"
+        "   |\n"
+        "\n"
+        "hint: state f32[2, 3], or correct operands or attributes"
     )
 
 

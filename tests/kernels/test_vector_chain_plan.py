@@ -140,7 +140,10 @@ def test_a_refusal_names_the_operation() -> None:
         "error[not-a-chain]: chain: argmax: argmax is no operation of a chain\n"
         "   |\n"
         "   | argmax f32[8, 64] -> i32[8]\n"
-        "   |"
+        "   |\n"
+        "\n"
+        "hint: write this line of the model with element-wise operations and reductions of the "
+        "last axis"
     )
 
 

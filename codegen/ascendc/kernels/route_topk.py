@@ -91,7 +91,12 @@ def _check_routing(routing: Routing) -> None:
     elif routing.has_masked_groups:
         reason = _masked_reason(routing)
     if reason:
-        raise GraphError(code="unsupported-routing", reason=f"route-topk: {reason}")
+        raise GraphError(
+            code="unsupported-routing",
+            reason=f"route-topk: {reason}",
+            hint="the model's configuration says how many experts and groups there are, and how "
+            "many of them are chosen",
+        )
 
 
 def _masked_reason(routing: Routing) -> str:

@@ -213,6 +213,8 @@ class _Lowering:
             reason=f"{self._graph.name}: {node.op.mnemonic}: {reason}",
             location=node.location,
             excerpt=f"{node.op.mnemonic} {shown} -> {', '.join(map(str, node.types))}",
+            hint="write this line of the model with element-wise operations and reductions of the "
+            "last axis",
         )
 
 
@@ -227,6 +229,7 @@ def check_format(graph: Graph, node: Node, kind: TensorType) -> None:
             code="not-a-chain",
             reason=f"{graph.name}: {kind}: a chain takes f32 and bf16",
             location=node.location,
+            hint="insert a cast",
         )
 
 
