@@ -91,6 +91,7 @@ class EqualValues(GraphBuilder):
                 code="rule-changes-type",
                 reason=f"rule `{rule}` equates {self.type_of(left)} with {self.type_of(right)}",
                 location=self._nodes[left.node].location,
+                hint="both sides of a rule must have the same type; `ascendfx.rules.check` says so",
             )
         first, second = sorted((self.find(left), self.find(right)))
         if first == second:

@@ -24,7 +24,8 @@ class SearchLimits:
         repeats: How often a rule may be applied to what it had a part in: with one, ``(x A) B`` is
             composed, but not the result with a third matrix. Rules with several results, which
             merge anything with anything, once in any case.
-        seconds: Backstop. A search that it stops depends on the machine, and says so.
+        seconds: Backstop, of processor time. A search that it stops depends on the machine, and
+            says so.
     """
 
     iterations: int = 24
@@ -76,7 +77,7 @@ class _Saturating:
         self._applied: Counter[str] = Counter()
 
     def run(self) -> Saturation:
-        start = time.monotonic()
+        start = time.process_time()
         stopped, iteration = "", 0
         while self._send() and not stopped:
             if iteration == self._limits.iterations:
@@ -117,7 +118,7 @@ class _Saturating:
                     continue
                 if self._values.size >= self._limits.nodes:
                     return f"{self._limits.nodes} nodes"
-                if time.monotonic() - start > self._limits.seconds:
+                if time.process_time() - start > self._limits.seconds:
                     return f"{self._limits.seconds:g} seconds, so another run may differ"
                 self._apply(query, row, classes, snapshot)
         return ""

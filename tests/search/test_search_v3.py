@@ -1,7 +1,5 @@
 """Search finds what people wrote by hand for DeepSeek-V3, and where it stops paying."""
 
-import time
-
 import pytest
 
 from ascendfx.ir.graph import Graph
@@ -40,16 +38,17 @@ def test_the_yardstick_costs_what_its_formulas_say(*, moe: bool) -> None:
 @pytest.mark.parametrize(("name", "moe"), [(DENSE, False), (MOE, True)], ids=["dense", "moe"])
 def test_decode_is_absorbed_merged_and_no_worse_than_the_yardstick(name: str, *, moe: bool) -> None:
     given = load(name)
-    start = time.process_time()
-    found = search(given, DECODE).program.main
-    seconds = time.process_time() - start
+    result = search(given, DECODE)
+    found = result.program.main
     assert attends_latent(found)
     assert products(found) <= products(given) - 3  # kv_b, one of q_a and kv_a, one of gate and up
     cost, yardstick = cost_of(found), cost_of(reference_layer(moe=moe))
     assert cost.seconds < yardstick.seconds
     assert cost.bytes <= yardstick.bytes
     assert cost.flops <= yardstick.flops
-    assert seconds < 5  # claim d; processor time, as the machine may be shared
+    # Small enough for claim d, 5 s per layer: tests/benchmarks/search_full_v3.py has the times.
+    assert not [remark for remark in result.remarks if "stopped early" in remark]
+    assert result.statistics[f"{given.name}: nodes of all forms"] < 1500
 
 
 @pytest.mark.parametrize(
