@@ -72,12 +72,17 @@ def token_ids(tokens: Sequence[Sequence[int]] | None, vocabulary: int, seed: int
         return random.integers(0, vocabulary or _FALLBACK_VOCABULARY, (_TEXTS, _LENGTH))
     longest = max(map(len, tokens), default=0)
     if not longest:
-        raise GraphError("empty-prompt", "verify_tokens holds no token")
+        raise GraphError(
+            "empty-prompt",
+            "verify_tokens holds no token",
+            hint="give texts of at least one token, or None for random ones",
+        )
     for text in tokens:
         for token in text:
             if not 0 <= token < (vocabulary or token + 1):
                 raise GraphError(
                     "token-range",
                     f"verify_tokens has id {token}, the vocabulary {vocabulary}",
+                    hint="encode the texts with the model's own tokenizer",
                 )
     return np.array([[*text, *[0] * (longest - len(text))] for text in tokens], np.int64)

@@ -26,16 +26,21 @@ def raised() -> dict[str, frozenset[Path]]:
 
 
 def _codes(file: Path) -> Iterator[str]:
+    for call in _errors(file):
+        named = [each.value for each in call.keywords if each.arg == "code"]
+        constants = [
+            part.value
+            for part in ast.walk((named or call.args)[0])
+            if isinstance(part, ast.Constant) and isinstance(part.value, str)
+        ]
+        assert constants, f"{file}:{call.lineno}: the code is not written out"
+        yield from constants
+
+
+def _errors(file: Path) -> Iterator[ast.Call]:
     for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "GraphError":
-            named = [each.value for each in node.keywords if each.arg == "code"]
-            constants = [
-                part.value
-                for part in ast.walk((named or node.args)[0])
-                if isinstance(part, ast.Constant) and isinstance(part.value, str)
-            ]
-            assert constants, f"{file}:{node.lineno}: the code is not written out"
-            yield from constants
+            yield node
 
 
 def listed_in(readme: Path) -> set[str]:
@@ -91,3 +96,14 @@ def test_no_code_is_the_short_form_of_another() -> None:
     """`unknown-op` beside `unknown-operation` would be two codes for one mistake."""
     codes = sorted(raised())
     assert not [(a, b) for a, b in combinations(codes, 2) if b.startswith(a) and b[len(a)] != "-"]
+
+
+def test_every_error_says_what_to_do() -> None:
+    silent = [
+        f"{file.relative_to(ROOT)}:{call.lineno}"
+        for layer in LAYERS
+        for file in (ROOT / layer).rglob("*.py")
+        for call in _errors(file)
+        if len(call.args) < 5 and not any(each.arg == "hint" for each in call.keywords)
+    ]
+    assert not silent, f"no hint: {silent}"

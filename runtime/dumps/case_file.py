@@ -112,12 +112,18 @@ def read_case(file: Path, text: str) -> StoredCase:
         raise GraphError("not-a-case", f"{file} is no case", hint="`ascendfx reduce` writes one")
     if data.get("format") != FORMAT:
         raise GraphError(
-            "case-version", f"{file} has format {data.get('format')}, this version reads {FORMAT}"
+            "case-version",
+            f"{file} has format {data.get('format')}, this version reads {FORMAT}",
+            hint="run `ascendfx reduce` again",
         )
     try:
         return _stored(file, data)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise GraphError("damaged-case", f"{file} was edited or cut off: {error!r}") from error
+        raise GraphError(
+            "damaged-case",
+            f"{file} was edited or cut off: {error!r}",
+            hint="run `ascendfx reduce` again",
+        ) from error
 
 
 def replay(stored: StoredCase) -> Replayed:
@@ -131,7 +137,11 @@ def replay(stored: StoredCase) -> Replayed:
     except FAILURES as error:
         if isinstance(error, GraphError):
             raise
-        raise GraphError("damaged-case", f"the stored programs do not run: {error!r}") from error
+        raise GraphError(
+            "damaged-case",
+            f"the stored programs do not run: {error!r}",
+            hint="run `ascendfx reduce` again",
+        ) from error
     try:
         rewrite = restore_pass(stored.form)
     except GraphError as error:

@@ -61,7 +61,9 @@ def _eager(directory: Path, ids: np.ndarray) -> dict[str, np.ndarray]:
     except Exception as error:  # transformers raises what it likes
         first = str(error).strip().split("\n", 1)[0]
         raise GraphError(
-            "unknown-model", f"transformers cannot load {directory}: {first}"
+            "unknown-model",
+            f"transformers cannot load {directory}: {first}",
+            hint="give the directory that was compiled; this transformers must know its model type",
         ) from error
     finally:
         logging.set_verbosity(spoken)

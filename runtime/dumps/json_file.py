@@ -38,7 +38,9 @@ def read_json_file(path: Path, what: str) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
-        raise GraphError("damaged-dump", f"{path} is missing; it should hold {what}") from error
+        raise GraphError(
+            "damaged-dump", f"{path} is missing; it should hold {what}", hint="compile again"
+        ) from error
     except (OSError, RecursionError, ValueError) as error:
         raise GraphError(
             "damaged-dump", f"{path} does not hold {what}: {error}", hint="compile again"

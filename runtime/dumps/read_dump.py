@@ -70,7 +70,9 @@ class DumpedStage:
         try:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise GraphError("damaged-dump", f"{file} cannot be read: {error}") from error
+            raise GraphError(
+                "damaged-dump", f"{file} cannot be read: {error}", hint="compile again"
+            ) from error
         return parse_located(text, file=str(file))
 
 
@@ -114,7 +116,9 @@ def read_dump(directory: Path) -> Dump:
         )
     data = read_json_file(directory / HEADER, "the header of a dump")
     if not isinstance(data, dict):
-        raise GraphError("damaged-dump", f"{directory / HEADER} holds no object")
+        raise GraphError(
+            "damaged-dump", f"{directory / HEADER} holds no object", hint="compile again"
+        )
     if data.get("format") != FORMAT:
         raise GraphError(
             code="dump-version",
@@ -125,7 +129,9 @@ def read_dump(directory: Path) -> Dump:
     missing = [name for name in wanted if name not in data]
     if missing or not isinstance(data["stages"], list):
         raise GraphError(
-            "damaged-dump", f"{directory / HEADER} does not name `{(missing or ['stages'])[0]}`"
+            "damaged-dump",
+            f"{directory / HEADER} does not name `{(missing or ['stages'])[0]}`",
+            hint="compile again",
         )
     return Dump(directory, DumpHeader(**{name: data[name] for name in wanted}))
 
@@ -137,7 +143,9 @@ def _read_stage(folder: Path) -> DumpedStage:
         passes = tuple(_entry(number, each) for number, each in enumerate(data, start=1))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise GraphError(
-            "damaged-dump", f"{file} was edited or is of another version: {error!r}"
+            "damaged-dump",
+            f"{file} was edited or is of another version: {error!r}",
+            hint="compile again",
         ) from error
     return DumpedStage(folder.name, folder, passes)
 

@@ -164,5 +164,9 @@ def _older_stages(directory: Path) -> list[str]:
     if not isinstance(stages, list) or not all(
         isinstance(each, str) and _PLAIN.fullmatch(each) for each in stages
     ):
-        raise GraphError("damaged-dump", f"{directory / HEADER} does not name the stages")
+        raise GraphError(
+            "damaged-dump",
+            f"{directory / HEADER} does not name the stages",
+            hint="choose another name, or delete it",
+        )
     return stages
