@@ -1,7 +1,6 @@
 """A reduced case as one file that can be mailed and replayed anywhere."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -179,9 +178,7 @@ def _tensor(array: Array) -> dict[str, Any]:
 
 
 def _number(value: float | bool) -> str:  # noqa: FBT001  # a number of an array
-    if isinstance(value, float) and math.isfinite(value) and value == int(value):
-        return str(int(value)) if abs(value) < 1e15 else repr(value)
-    return repr(int(value)) if isinstance(value, bool) else repr(value)
+    return repr(int(value) if isinstance(value, bool) else value).removesuffix(".0")
 
 
 def _array(data: Mapping[str, Any]) -> Array:

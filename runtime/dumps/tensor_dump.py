@@ -80,7 +80,8 @@ def dump_tensors(
         name: What is run, for people.
     """
     recorder = _Recorder(program)
-    alone = Truth(tokens, (), (np.zeros((*tokens.shape, 1)),) * 2)
+    nothing = np.zeros((*tokens.shape, 1))
+    alone = Truth(tokens, (), (nothing, nothing))
     for step in follow_truth(program, tensors, alone, steps=1):
         recorder.arrays.clear()
         recorder.entries.clear()

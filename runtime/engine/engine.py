@@ -87,7 +87,7 @@ class Engine:
             raise GraphError(
                 "bad-prompt", "prompts is one string", hint="pass a list: generate([prompt])"
             )
-        if isinstance(prompts, bytes) or not isinstance(prompts, Iterable):
+        if isinstance(prompts, bytes) or not isinstance(prompts, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong_type("prompts", prompts, "a list of texts or of token ids")
         requests = [
             ActiveRequest(

@@ -66,7 +66,7 @@ def load(
     for path in (MANIFEST, *tokenizer, *((WEIGHTS,) if verify else ())):
         check_file(folder, path, digests, progress=progress)
     codec = TextCodec(folder / TOKENIZER) if tokenizer else None
-    executor = EmulatedExecutor(
+    emulated = EmulatedExecutor(
         plans,
         weights,
         target,
@@ -76,7 +76,7 @@ def load(
     config = ServingConfig(
         manifest["vocabulary"], frozenset(manifest["end_tokens"]), manifest["block_tokens"]
     )
-    return Engine(config, executor, codec)
+    return Engine(config, emulated, codec)
 
 
 def _check_executor(executor: str) -> None:
