@@ -61,8 +61,8 @@ def declarations(query: Query) -> Iterator[str]:
         (False, True) if isinstance(pattern.nodes[i].op, COMMUTATIVE) else (False,)
         for i in query.ops
     ]
-    for turned in product(*orders):
-        yield _rule(query, dict(zip(query.ops, turned, strict=True)))
+    turns = (dict(zip(query.ops, turned, strict=True)) for turned in product(*orders))
+    yield from dict.fromkeys(_rule(query, each) for each in turns)  # x * x has one order
 
 
 def _rule(query: Query, turned: Mapping[int, bool]) -> str:
