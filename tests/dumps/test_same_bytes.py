@@ -18,7 +18,10 @@ from ascendfx.runtime.package.save_package import save_package
 folder = Path(sys.argv[1])
 traces = trace_folder_of(None) if sys.argv[3] == "kept" else None
 compiled = compile_model(
-    ascendfx.bundled_model(), dump_dir=folder / "dump", trace_folder=traces
+    ascendfx.bundled_model(),
+    strategy=sys.argv[4],
+    dump_dir=folder / "dump",
+    trace_folder=traces,
 )
 save_package(compiled, folder / "pkg")
 """
@@ -32,12 +35,21 @@ def _digests(folder: Path) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize("trace", ["kept", pytest.param("fresh", marks=pytest.mark.nightly)])
-def test_dumps_and_kernels_do_not_depend_on_hashes_or_jobs(tmp_path: Path, trace: str) -> None:
+@pytest.mark.parametrize(
+    ("trace", "strategy"),
+    [
+        ("kept", "ordered"),
+        pytest.param("fresh", "ordered", marks=pytest.mark.nightly),
+        pytest.param("kept", "search", marks=pytest.mark.nightly),
+    ],
+)
+def test_dumps_and_kernels_do_not_depend_on_hashes_or_jobs(
+    tmp_path: Path, trace: str, strategy: str
+) -> None:
     folders = [tmp_path / "one", tmp_path / "other"]
     children = [
         subprocess.Popen(
-            [sys.executable, "-c", _CHILD, str(folder), jobs, trace],
+            [sys.executable, "-c", _CHILD, str(folder), jobs, trace, strategy],
             env={**os.environ, "PYTHONHASHSEED": seed},
         )
         for folder, seed, jobs in zip(folders, ("1", "4711"), ("1", "7"), strict=True)
