@@ -17,9 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.graph import Graph
+from ascendfx.ir.evaluate import Evaluator
+from ascendfx.ir.graph import Graph, Node
 from ascendfx.ir.op import Array, Op
-from ascendfx.ir.ops import Call, Input, Param, Sort, Topk
+from ascendfx.ir.ops import Call, Sort, Topk
 from ascendfx.ir.program import Program
 from ascendfx.passes.rounding_bound import bounded_step
 from ascendfx.passes.rounding_expansions import EXPANSIONS, exact
@@ -37,7 +38,7 @@ NoisyObserver = Callable[[Graph, int, tuple[Noisy, ...]], None]
 Follow = Callable[[int, tuple[Noisy, ...]], tuple[Noisy, ...]]
 """Given the number of a call of the entry and its results, returns what to continue with."""
 
-_RunCall = Callable[[int, Call, tuple[Noisy, ...]], tuple[Noisy, ...]]
+_RunCall = Callable[[Call, tuple[Noisy, ...]], tuple[Noisy, ...]]
 
 
 @dataclass(frozen=True)
@@ -97,15 +98,18 @@ class NoisyRunner:
         observe_call: Callable[[int], NoisyObserver] | None = None,
     ) -> Run:
         """Run the entry; ``observe`` sees its own nodes, ``observe_call(i)`` those of call i."""
+        main = self.program.main
+        positions = [i for i, node in enumerate(main.nodes) if isinstance(node.op, Call)]
         calls: list[CallRun] = []
 
-        def call(position: int, op: Call, operands: tuple[Noisy, ...]) -> tuple[Noisy, ...]:
-            inside = observe_call(len(calls)) if observe_call else None
+        def call(op: Call, operands: tuple[Noisy, ...]) -> tuple[Noisy, ...]:
+            number = len(calls)
+            inside = observe_call(number) if observe_call else None
             results = self.function(op, operands, inside)
-            calls.append(CallRun(position, op, operands, results))
-            return follow(len(calls) - 1, results)
+            calls.append(CallRun(positions[number], op, operands, results))
+            return follow(number, results)
 
-        outputs = self._graph(self.program.main, inputs, None, call, observe)
+        outputs = _Walk(self, observe, call).run(main, inputs)
         return Run(tuple(calls), outputs)
 
     def function(
@@ -114,36 +118,10 @@ class NoisyRunner:
         """Run one call."""
         body = self.program.by_name[op.callee]
         inputs = dict(zip(body.input_types, operands, strict=True))
-        return self._graph(body, inputs, op, self._nested, observe)
+        return _Walk(self, observe, self.function).run(body, inputs, op)
 
-    def _nested(self, _: int, op: Call, operands: tuple[Noisy, ...]) -> tuple[Noisy, ...]:
-        return self.function(op, operands)
-
-    def _graph(
-        self,
-        graph: Graph,
-        inputs: Mapping[str, Noisy],
-        caller: Call | None,
-        call: _RunCall,
-        observe: NoisyObserver | None,
-    ) -> tuple[Noisy, ...]:
-        known: list[tuple[Noisy, ...]] = []
-        for position, node in enumerate(graph.nodes):
-            operands = tuple(known[v.node][v.result] for v in node.operands)
-            match node.op:
-                case Input(name=name):
-                    known.append((inputs[name],))
-                case Param(name=name):
-                    known.append((self._param(graph, name, caller),))
-                case Call():
-                    known.append(call(position, node.op, operands))
-                case op:
-                    known.append(self._step(op.substitute(self.sizes), operands))
-            if observe:
-                observe(graph, position, known[-1])
-        return tuple(known[v.node][v.result] for v in graph.outputs)
-
-    def _step(self, op: Op, operands: tuple[Noisy, ...]) -> tuple[Noisy, ...]:
+    def step(self, op: Op, operands: tuple[Noisy, ...]) -> tuple[Noisy, ...]:
+        """Run one operation, its sizes being numbers."""
         if not self.noise:
             with np.errstate(all="ignore"):
                 return tuple(map(undisturbed, op.reference(*(clean for clean, _ in operands))))
@@ -162,19 +140,37 @@ class NoisyRunner:
             for clean, other in zip(results, noisy, strict=True)
         )
 
-    def _param(self, graph: Graph, name: str, caller: Call | None) -> Noisy:
-        recipe = self.program.recipes.get((graph.name, name))
-        if recipe is not None:
-            body = Graph(graph.name, recipe.nodes, recipe.outputs)
-            return self._graph(body, {}, caller, self._nested, None)[0]
-        key = caller.key_of(name) if caller else name
-        if key not in self.tensors:
+
+class _Walk(Evaluator[Noisy]):
+    """One graph of a runner; every call is a walk of its own, and recipes are not observed."""
+
+    def __init__(
+        self, runner: NoisyRunner, observe: NoisyObserver | None, run_call: _RunCall
+    ) -> None:
+        super().__init__(runner.program)
+        self._runner, self._observe, self._run_call = runner, observe, run_call
+
+    def step(self, node: Node, operands: tuple[Noisy, ...]) -> tuple[Noisy, ...]:
+        return self._runner.step(node.op.substitute(self._runner.sizes), operands)
+
+    def call(self, op: Call, operands: tuple[Noisy, ...]) -> tuple[Noisy, ...]:
+        return self._run_call(op, operands)
+
+    def visit(self, graph: Graph, position: int, results: tuple[Noisy, ...]) -> None:
+        if self._observe:
+            self._observe(graph, position, results)
+
+    def weight(self, recipe: Graph, call: Call | None) -> Noisy:
+        return _Walk(self._runner, None, self._run_call).run(recipe, {}, call)[0]
+
+    def tensor(self, graph: Graph, key: str) -> Noisy:
+        if key not in self._runner.tensors:
             raise GraphError(
                 "missing-tensor",
                 f"the weights have no `{key}`, which @{graph.name} reads",
                 hint="they belong to another model",
             )
-        return undisturbed(_widened(self.tensors[key]))
+        return undisturbed(_widened(self._runner.tensors[key]))
 
 
 def _widened(array: Array) -> Array:
