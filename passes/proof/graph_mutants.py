@@ -33,6 +33,8 @@ from ascendfx.ir.ops import (
 )
 from ascendfx.passes.rebuild import rebuild
 
+_TINY = 2.0**-70
+"""The square of a number that is so much smaller underflows in single precision."""
 _FAMILIES = (
     (Add, Subtract, Multiply, Divide, Maximum, Minimum),
     (ReduceSum, ReduceMean, ReduceMax),
@@ -97,7 +99,9 @@ def _neighbours(value: Any) -> Iterator[Any]:
         case float() if math.isinf(value):
             yield from (0.0, -1.0)
         case float():
-            yield from (value * 1.5, -value, value + 1)
+            near = (value * 1.5, -value, -value / 8, value + 1, 0.0)
+            far = (value * _TINY, value / _TINY)
+            yield from (each for each in (*near, *far) if each != value)
         case sympy.Expr():
             yield value - 1
         case tuple():

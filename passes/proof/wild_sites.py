@@ -19,9 +19,10 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.apply_rules import ApplyRules
-from ascendfx.passes.proof.check_sides import unequal
+from ascendfx.passes.proof.check_sides import rounded_differently, unequal
 from ascendfx.passes.proof.graph_mutants import some_mutants
 from ascendfx.passes.proof.random_tensors import example_sizes, random_tensors
+from ascendfx.passes.proof.round_in_format import round_to
 from ascendfx.passes.proof.shown import shown_operands
 from ascendfx.passes.rule import Rule, Spelling
 from ascendfx.passes.rule_sides import (
@@ -108,10 +109,35 @@ def _wrong(
     draws: Iterator[Mapping[str, Array]],
     sizes: Mapping[str, int] | None = None,
 ) -> str:
+    after = _applied(rule, graph)
+    if isinstance(after, str):
+        return after
+    for tensors in draws:
+        try:
+            if not _is_meant(graph, tensors, sizes):
+                return ""
+            found = unequal(graph, after, tensors, sizes)
+        except (IndexError, ValueError):
+            continue  # the changed left side computes nothing: an index is out of range
+        if not found and sizes is None:
+            rounded = {
+                name: round_to(tensors[name], kind.dtype)
+                for name, kind in graph.input_types.items()
+            }
+            found = rounded_differently(rule, graph, after, rounded)
+        if found:
+            return f"with {shown_operands(tensors)} {found}"
+    return ""
+
+
+def _applied(rule: Rule, graph: Graph) -> Graph | str:
+    """Return the rewritten graph; what is wrong with it; or "" if the rule does not fire."""
     try:
         after = ApplyRules((rule,)).run_graph(graph).graph
     except GraphError as error:
         return f"the right side is not well typed: {error.reason}"
+    except ArithmeticError as error:
+        return f"the right side cannot be built: {error}"
     except AttributeError as error:
         if type(error.obj).__name__ != "SimpleNamespace":
             raise
@@ -121,16 +147,7 @@ def _wrong(
     if after.output_types != graph.output_types:
         types = [", ".join(map(str, each.output_types)) for each in (graph, after)]
         return f"{types[0]} becomes {types[1]}"
-    for tensors in draws:
-        try:
-            if not _is_meant(graph, tensors, sizes):
-                return ""
-            found = unequal(graph, after, tensors, sizes)
-        except (IndexError, ValueError):
-            continue  # the changed left side computes nothing: an index is out of range
-        if found:
-            return f"with {shown_operands(tensors)} {found}"
-    return ""
+    return after
 
 
 def _is_meant(graph: Graph, tensors: Mapping[str, Array], sizes: Mapping[str, int] | None) -> bool:

@@ -81,6 +81,10 @@ def _heads_are_numbers(site: Site) -> bool:
     return all(isinstance(size, int) for size in (q[1], q[3], v[3]))
 
 
+def _scale_is_a_number(site: Site) -> bool:
+    return site.holes["factor"] != 0 or not site.holes["reciprocal"]
+
+
 def _mask_does_not_widen(site: Site) -> bool:
     q, context = site.type_of("q"), site.type_of("kt").shape[3]
     scores = (*q.shape[:3], context)
@@ -96,6 +100,9 @@ _NUMBERS = Precondition(
     "heads-vary-with-tokens",
     _heads_are_numbers,
     "the number or size of heads depends on the number of tokens",
+)
+_SCALED = Precondition(
+    "divides-by-zero", _scale_is_a_number, "the scores are divided by zero: no scale does that"
 )
 
 
@@ -127,7 +134,7 @@ ATTENTION = Rule(
     rhs=_attend,
     fidelity=Fidelity.REAL,
     holes=_holes,
-    when=(_WIDE, _NUMBERS, INTERMEDIATE_IS_READ_ELSEWHERE),
+    when=(_WIDE, _NUMBERS, _SCALED, INTERMEDIATE_IS_READ_ELSEWHERE),
 )
 
 MASKED_ATTENTION = Rule(
@@ -142,6 +149,7 @@ MASKED_ATTENTION = Rule(
     when=(
         _WIDE,
         _NUMBERS,
+        _SCALED,
         INTERMEDIATE_IS_READ_ELSEWHERE,
         Precondition(
             "mask-widens-scores", _mask_does_not_widen, "the mask has axes that the scores lack"
