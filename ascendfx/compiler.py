@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
+from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.rule import Rule
 from ascendfx.runtime.arguments import (
     check_all,
@@ -31,7 +32,8 @@ def compile(  # noqa: A001  # the field's name for it
     cache_blocks: int | None = None,
     executor: str = "emulator",
     strategy: str = "ordered",
-    rules: "Sequence[Rule]" = (),
+    rules: Sequence[Rule] = (),
+    passes: Sequence[ProgramPass] = (),
     verify: str | None = None,
     verify_tokens: Sequence[Sequence[int]] | None = None,
     dump_dir: str | PathLike[str] | None = None,
@@ -59,6 +61,8 @@ def compile(  # noqa: A001  # the field's name for it
             form of each plan under the cost model of the target (needs egglog).
         rules: Rules of your own that `ascendfx.rules.register` has checked; they are applied where
             the operations are raised, before the caches are placed.
+        passes: Passes of your own (`ascendfx.passes.graph_pass.ProgramPass`), applied after the
+            rules. They are not proved: use ``verify``.
         verify: ``"each-pass"`` compares the program after each pass with the captured one, in
             float64, on real weights and layer by layer; a pass that breaks its fidelity stops the
             compilation with a report of the errors, the layer and the operation.
@@ -77,6 +81,7 @@ def compile(  # noqa: A001  # the field's name for it
         check_text("dtype", dtype)
     check_text("strategy", strategy)
     check_all("rules", rules, Rule)
+    check_all("passes", passes, ProgramPass)
     check_executor(executor)
     check_function("progress", progress)
     dumps = checked_folder("dump_dir", dump_dir)
@@ -89,6 +94,7 @@ def compile(  # noqa: A001  # the field's name for it
         limits=limits,
         strategy=strategy,
         rules=rules,
+        passes=passes,
         verify=verify,
         verify_tokens=verify_tokens,
         dump_dir=dumps,

@@ -17,6 +17,7 @@ from ascendfx.ir.capture.captured_model import CapturedModel, ModelFacts
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType
+from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.registered_rules import require_registered
 from ascendfx.passes.rule import Rule
 from ascendfx.runtime.checkpoint.capture_model import capture_model
@@ -95,6 +96,7 @@ def compile_model(
     plans: Sequence[str] = ("decode", "prefill"),
     strategy: str = "ordered",
     rules: Sequence[Rule] = (),
+    passes: Sequence[ProgramPass] = (),
     verify: str | None = None,
     verify_tokens: Sequence[Sequence[int]] | None = None,
     dump_dir: Path | None = None,
@@ -113,6 +115,7 @@ def compile_model(
             form.
         rules: Registered rules of the caller, applied to the raised operations; see
             `ascendfx.runtime.presets.serving_passes`.
+        passes: Passes of the caller, after the rules. They are not proved: use ``verify``.
         verify: ``"each-pass"`` compares the program after each pass with the captured one, in
             float64 and layer by layer; a pass that breaks its fidelity stops the compilation.
         verify_tokens: Texts to compare on; None: random ones.
@@ -127,11 +130,11 @@ def compile_model(
     chip = find_target(target)
     limits = limits or Limits()
     _check_dtype(dtype)
-    check_mode(verify)
+    check_mode(verify, verify_tokens)
     chosen = {
         name: passes_for(name, strategy=strategy, target=chip, limits=limits) for name in plans
     }
-    to_serving = serving_passes(require_registered(rules))
+    to_serving = serving_passes(require_registered(rules), passes)
     writer = DumpWriter(dump_dir) if dump_dir else None
     if writer:  # before the work, not after it
         about = verify_header(verify, verify_tokens)

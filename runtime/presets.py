@@ -25,15 +25,19 @@ TO_SERVING: tuple[ProgramPass, ...] = (*RAISE, ShareCommon(), DeriveIncrementalF
 """From the captured forward to the step over rows with caches."""
 
 
-def serving_passes(rules: Sequence[Rule] = ()) -> tuple[ProgramPass, ...]:
-    """Return `TO_SERVING` with rules of the caller.
+def serving_passes(
+    rules: Sequence[Rule] = (), passes: Sequence[ProgramPass] = ()
+) -> tuple[ProgramPass, ...]:
+    """Return `TO_SERVING` with rules and passes of the caller.
 
-    They are applied once, to a fixed point, where the operations are raised but still those of the
-    model: after `RAISE`, before the caches are placed, so that both plans and the search see them.
+    They are applied once, the rules to a fixed point and then the passes in order, where the
+    operations are raised but still those of the model: after `RAISE`, before the caches are placed,
+    so that both plans and the search see them.
     """
-    if not rules:
+    if not rules and not passes:
         return TO_SERVING
-    return (*RAISE, ApplyRules(tuple(rules)), Simplify(), *TO_SERVING[len(RAISE) :])
+    own = (ApplyRules(tuple(rules)),) if rules else ()
+    return (*RAISE, *own, *passes, Simplify(), *TO_SERVING[len(RAISE) :])
 
 
 _CLEAN_UP: tuple[ProgramPass, ...] = (

@@ -10,6 +10,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.op import Array
 from ascendfx.ir.tensor_source import TensorsByKey
 from ascendfx.passes.verification.verify_pass import PassVerifier
+from ascendfx.runtime.arguments import wrong_type
 from ascendfx.runtime.progress import Progress, silent
 
 MODES = ("each-pass",)
@@ -17,12 +18,17 @@ _TEXTS, _LENGTH, _SEED = 2, 16, 0
 _FALLBACK_VOCABULARY = 2
 
 
-def check_mode(verify: str | None) -> None:
-    """Check an option before the work.
+def check_mode(verify: str | None, tokens: Sequence[Sequence[int]] | None = None) -> None:
+    """Check the options before the work.
 
     Raises:
-        GraphError: There is no such mode.
+        GraphError: There is no such mode, or the tokens are no lists of ids.
     """
+    for text in [] if tokens is None else tokens if isinstance(tokens, list | tuple) else [tokens]:  # pyright: ignore[reportUnnecessaryIsInstance]
+        if isinstance(text, str) or not isinstance(text, Sequence | np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise wrong_type("verify_tokens", tokens, "a list of lists of token ids")
+        if not all(isinstance(each, int | np.integer) for each in text):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise wrong_type("verify_tokens", tokens, "a list of lists of token ids")
     if verify is not None and verify not in MODES:
         raise GraphError(
             "unknown-verification",

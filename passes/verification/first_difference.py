@@ -44,24 +44,39 @@ def find_place(before: Step | None, after: Step, found: Difference, truth: Truth
 
     Every value of the function before is known. A value of the function after that is none of
     them, in any order of elements, is either an intermediate step of its own or wrong. The first
-    one is named whose node is not the same as one before and that the differing result needs.
+    one is named whose node is not the same as one before and that the differing result needs. If
+    there is none, the first value before that the function after lacks is named.
     """
     graph, values = _observed(after, found.call)
-    wanted = graph.outputs[found.result]
-    last = Place(graph, wanted.node)
+    wanted = graph.outputs[found.result].node
     if before is None:
-        return last
+        return Place(graph, wanted)
     old_graph, old = _observed(before, found.call)
     known = _by_size(old, lambda array: truth.part(array, after.pick))
-    same = unchanged_nodes(graph, old_graph)
-    needed = _needed(graph, wanted.node)
-    for position in sorted(needed - same):
-        results = values.get(position, ())
+    position = _first_unknown(graph, values, wanted, old_graph, known)
+    if position is not None:
+        return Place(graph, position)
+    # Nothing new is wrong, so something was left out.
+    if found.result < len(old_graph.outputs):
+        known = _by_size(values, lambda _: None)
+        old_wanted = old_graph.outputs[found.result].node
+        position = _first_unknown(old_graph, old, old_wanted, graph, known)
+        if position is not None:
+            return Place(old_graph, position)
+    return Place(graph, wanted)
+
+
+def _first_unknown(
+    graph: Graph, values: _Values, wanted: int, other: Graph, known: "_Known"
+) -> int | None:
+    """Return the first node that ``wanted`` needs, ``other`` lacks, and whose value is new."""
+    for position in sorted(_needed(graph, wanted) - unchanged_nodes(graph, other)):
         if isinstance(graph.nodes[position].op, Input | Param):
             continue
+        results = values.get(position, ())
         if any(not _is_known(each, known) for each in results if each[0].dtype.kind == "f"):
-            return Place(graph, position)
-    return last
+            return position
+    return None
 
 
 def _observed(step: Step, call: int) -> tuple[Graph, _Values]:

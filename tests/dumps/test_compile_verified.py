@@ -12,6 +12,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.cli.main import cli
 from ascendfx.runtime.compile_model import compile_model, trace_folder_of
 from ascendfx.runtime.dumps.json_file import read_json_file
+from tests.dumps import planted
 
 
 def test_the_bundled_model_is_verified_and_its_dump_is_sound(tmp_path: Path) -> None:
@@ -48,3 +49,22 @@ def test_a_model_without_weights_is_refused() -> None:
         model = LlamaForCausalLM(config).eval()
     with pytest.raises(GraphError, match=r"error\[missing-tensor\]: .* is on the meta device"):
         compile_model(model, verify="each-pass")
+
+
+def test_a_broken_pass_of_a_user_stops_and_is_found_again_in_its_dump(tmp_path: Path) -> None:
+    with pytest.raises(GraphError, match=r"error\[fidelity-broken\]: pass `drop-unused`"):
+        compile_model(
+            ascendfx.bundled_model(),
+            passes=(planted.sums_dropped(),),
+            verify="each-pass",
+            dump_dir=tmp_path / "dump",
+            trace_folder=trace_folder_of(None),
+        )
+    found = CliRunner().invoke(cli, ["bisect", str(tmp_path / "dump")])
+    assert found.exit_code == 1, found.output
+    assert "pass: drop-unused (serving/11-drop-unused.ir), declared bitwise" in found.stdout
+    assert "modeling_deepseek_v3.py:" in found.stdout
+    case = tmp_path / "case.json"
+    reduced = CliRunner().invoke(cli, ["reduce", str(tmp_path / "dump"), "-o", str(case)])
+    assert reduced.exit_code == 0, reduced.output
+    assert "case.json: 1 nodes before" in reduced.stdout

@@ -141,3 +141,8 @@ def test_tokens_are_filled_up_and_checked() -> None:
         token_ids([], 9)
     with pytest.raises(GraphError, match=r"error\[unknown-verification\]: no verification is"):
         check_mode("some")
+    wrong: Any
+    for wrong in ("text", ["text"], [1, 2], [[1.5]], 7):
+        with pytest.raises(GraphError, match=r"error\[bad-argument\]: verify_tokens"):
+            check_mode("each-pass", wrong)
+    check_mode("each-pass", [[1, 2], np.array([3])])
