@@ -24,7 +24,8 @@ class PassForm:
     Attributes:
         name: Its name.
         code: ``module:Class``.
-        parameters: Field names and values as JSON holds them; `{"rule": "module:NAME"}` is a rule.
+        parameters: Field names and values as JSON holds them; `{"rule": "module:X", "name": ...}`
+            is a rule, and the path its name if the module is the library.
     """
 
     name: str
@@ -42,7 +43,8 @@ def restore_pass(form: PassForm) -> ProgramPass:
     """Return the pass that the present installation has for ``form``.
 
     Raises:
-        GraphError: Its class or one of its parameters cannot be imported here.
+        GraphError: Its class or one of its parameters cannot be imported here, or another rule
+            stands where one was.
     """
     kind = _imported(form.code)
     if not isinstance(kind, type) or not issubclass(kind, ProgramPass):
@@ -80,8 +82,8 @@ def _decoded(value: Any) -> Any:
     match value:
         case list():
             return tuple(map(_decoded, value))  # pyright: ignore[reportUnknownArgumentType]
-        case {"rule": str(path)}:
-            return _rule_at(path)
+        case {"rule": str(path), **rest}:
+            return _rule_at(path, str(rest.get("name", "")))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
         case {"class": str(path), "member": str(member)}:
             return _imported(path)[member]
         case {"class": str(path), "fields": dict(inner)}:
@@ -98,16 +100,28 @@ def _path_of(kind: type) -> str:
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
-def _rule_at(path: str) -> Rule:
+def _rule_at(path: str, name: str) -> Rule:
     library = {f"{_LIBRARY}:{rule.name}": rule for rule in RULES}
     rule = library[path] if path in library else _imported(path)
     if not isinstance(rule, Rule):
         raise _unknown(path, "it is no rule")
+    if rule.name != name:
+        raise GraphError(
+            "other-rule",
+            f"`{path}` is the rule `{rule.name}` here, and was `{name}` when this was written",
+            hint="run this with the version of the module that wrote it, or bind the rule to a "
+            "name of its own there: the places of a tuple move when it grows",
+        )
     return rule
 
 
 def _path_of_rule(rule: Rule) -> str:
-    """Return where a rule can be imported: in the module of its right side, also in a tuple."""
+    """Return where a rule can be found again: by its name in the library, else by import.
+
+    A rule of nobody's library is looked for in the module of its right side, also in tuples.
+    """
+    if any(each is rule for each in RULES):
+        return f"{_LIBRARY}:{rule.name}"
     side: Any = rule.rhs
     while isinstance(side, partial):
         side = side.func

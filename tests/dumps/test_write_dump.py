@@ -10,7 +10,8 @@ from ascendfx.ir.text.located import parse_located, print_located
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.pipeline import PASSES, RAISE, run_pipeline
 from ascendfx.passes.simplify import Simplify
-from ascendfx.runtime.dumps.write_dump import DumpHeader, DumpWriter
+from ascendfx.runtime.dumps.dump_header import DumpHeader
+from ascendfx.runtime.dumps.write_dump import DumpWriter
 from tests.passes.test_raising_models import captured
 
 _FILES = Path(__file__).parents[1] / "filecheck"
@@ -51,7 +52,7 @@ def test_the_index_says_what_each_pass_did(tmp_path: Path) -> None:
         "fidelity": "real",
         "parameters": {
             "max_rounds": 100,
-            "rules": [{"name": "rms-norm", "rule": "ascendfx.passes.rules.rms_norm:RULE"}],
+            "rules": [{"name": "rms-norm", "rule": "ascendfx.passes.rules:rms-norm"}],
         },
         "statistics": {},
         "remarks": [
