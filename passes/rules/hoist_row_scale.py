@@ -1,53 +1,19 @@
 """Scale the rows of a projection's result instead of the rows of its operand."""
 
-from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
 from ascendfx.ir.graph import Value
-from ascendfx.ir.ops import GroupedLinear, HeadLinear, Linear, Multiply, Rotary
+from ascendfx.ir.ops import GroupedLinear, HeadLinear, Linear, Rotary
 from ascendfx.ir.tensor_type import broadcast
-from ascendfx.passes.graph_pass import Fidelity
-from ascendfx.passes.rule import Precondition, Proof, Rule, SideBuilder, Site, Spelling
+from ascendfx.passes.rule import Precondition, Rule, SideBuilder, Site
+from ascendfx.passes.rules.hoist_scale import hoisting_rule
 
-_Function = Callable[..., Value]
-"""``function(builder, holes, x, *others)``: homogeneous in each row of x."""
-
-
-def _lhs(
-    b: SideBuilder, h: Any, x: Value, scale: Value, *others: Value, function: _Function
-) -> Value:
-    return function(b, h, b.add(Multiply(), x, scale), *others)
-
-
-def _rhs(
-    b: SideBuilder, h: Any, x: Value, scale: Value, *others: Value, function: _Function
-) -> Value:
-    return b.add(Multiply(), function(b, h, x, *others), scale)
-
-
-def _rule(
-    name: str,
-    function: _Function,
-    operands: Mapping[str, str],
-    *,
-    holes: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {},
-    below: Mapping[str, str] | None = None,
-    when: tuple[Precondition, ...] = (),
-) -> Rule:
-    return Rule(
-        name=f"hoist-row-scale-from-{name}",
-        identity="f(diag(s) x)  =  diag(s) f(x), f homogeneous in each row",
-        source="Xiao et al., arXiv 2211.10438, eq. 2: a factor per token leaves the product",
-        operands=operands,
-        spellings=(Spelling(partial(_lhs, function=function)),),
-        rhs=partial(_rhs, function=function),
-        fidelity=Fidelity.REAL,
-        holes=holes,
-        below=below or {},
-        proof=Proof.EXHAUSTIVE if below else Proof.SYMBOLIC,
-        when=when,
-    )
+_rule = partial(
+    hoisting_rule,
+    identity="f(diag(s) x)  =  diag(s) f(x), f homogeneous in each row",
+    source="Xiao et al., arXiv 2211.10438, eq. 2: a factor per token leaves the product",
+)
 
 
 def _linear(b: SideBuilder, h: Any, x: Value, w: Value) -> Value:
@@ -71,16 +37,18 @@ def _scale_does_not_widen(site: Site) -> bool:
     return broadcast(leading, site.type_of("scale").shape[:-1]) == leading
 
 
-LINEAR = _rule("linear", _linear, {"x": "* k", "scale": "* 1", "w": "n k"})
-HEAD_LINEAR = _rule("head-linear", _head_linear, {"x": "* g k", "scale": "* g 1", "w": "h n k"})
+LINEAR = _rule("hoist-row-scale-from-linear", _linear, {"x": "* k", "scale": "* 1", "w": "n k"})
+HEAD_LINEAR = _rule(
+    "hoist-row-scale-from-head-linear", _head_linear, {"x": "* g k", "scale": "* g 1", "w": "h n k"}
+)
 GROUPED_LINEAR = _rule(
-    "grouped-linear",
+    "hoist-row-scale-from-grouped-linear",
     _grouped_linear,
     {"x": "p k", "scale": "p 1", "w": "e n k", "ends": "i32: e"},
     below={"ends": "p"},
 )
 ROTARY = _rule(
-    "rotary",
+    "hoist-row-scale-from-rotary",
     _rotary,
     {"x": "* 2*n", "scale": "* 1", "cos": "* n", "sin": "* n"},
     holes=lambda _: {"taken": True, "left": False},

@@ -22,44 +22,79 @@ from ascendfx.ir.ops import (
     Transpose,
 )
 from ascendfx.passes.graph_pass import Fidelity
-from ascendfx.passes.rule import Proof, Rule, SideBuilder, Spelling
+from ascendfx.passes.rule import Precondition, Proof, Rule, SideBuilder, Spelling
 
-_Function = Callable[..., Value]
-"""``function(builder, holes, x, *others)``: homogeneous in x."""
+HomogeneousFunction = Callable[..., Value]
+"""``function(builder, holes, x, *others)``: what scales x, scales its result."""
 
 
 def _lhs(
-    b: SideBuilder, h: Any, x: Value, scale: Value, *others: Value, function: _Function
+    b: SideBuilder, h: Any, x: Value, scale: Value, *others: Value, function: HomogeneousFunction
 ) -> Value:
     return function(b, h, b.add(Multiply(), x, scale), *others)
 
 
 def _rhs(
-    b: SideBuilder, h: Any, x: Value, scale: Value, *others: Value, function: _Function
+    b: SideBuilder, h: Any, x: Value, scale: Value, *others: Value, function: HomogeneousFunction
 ) -> Value:
     return b.add(Multiply(), function(b, h, x, *others), scale)
 
 
-def _rule(
+def hoisting_rule(
     name: str,
-    function: _Function,
-    x: str,
+    function: HomogeneousFunction,
+    operands: Mapping[str, str],
     *,
-    others: Mapping[str, str] | None = None,
+    identity: str,
+    source: str,
     holes: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {},
     below: Mapping[str, str] | None = None,
+    when: tuple[Precondition, ...] = (),
 ) -> Rule:
+    """Return the rule ``function(x · scale, others)  =  function(x, others) · scale``.
+
+    Args:
+        name: Of the rule.
+        function: What it is about.
+        operands: ``x``, ``scale``, and what else the function reads.
+        identity: As in `Rule`.
+        source: As in `Rule`.
+        holes: As in `Rule`.
+        below: As in `Rule`.
+        when: Under which conditions.
+    """
     return Rule(
-        name=f"hoist-scale-from-{name}",
-        identity="f(s · x)  =  s · f(x), f homogeneous and s one number",
-        source="definition of a homogeneous function",
-        operands={"x": x, "scale": "", **(others or {})},
+        name=name,
+        identity=identity,
+        source=source,
+        operands=operands,
         spellings=(Spelling(partial(_lhs, function=function)),),
         rhs=partial(_rhs, function=function),
         fidelity=Fidelity.REAL,
         holes=holes,
         below=below or {},
         proof=Proof.EXHAUSTIVE if below else Proof.SYMBOLIC,
+        when=when,
+    )
+
+
+def _rule(
+    name: str,
+    function: HomogeneousFunction,
+    x: str,
+    *,
+    others: Mapping[str, str] | None = None,
+    holes: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {},
+    below: Mapping[str, str] | None = None,
+) -> Rule:
+    return hoisting_rule(
+        f"hoist-scale-from-{name}",
+        function,
+        {"x": x, "scale": "", **(others or {})},
+        identity="f(s · x)  =  s · f(x), f homogeneous and s one number",
+        source="definition of a homogeneous function",
+        holes=holes,
+        below=below,
     )
 
 

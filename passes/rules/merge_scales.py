@@ -6,21 +6,17 @@ from ascendfx.ir.graph import GraphBuilder, Value
 from ascendfx.ir.ops import Constant, Multiply
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.graph_pass import Fidelity
-from ascendfx.passes.normal_numbers import is_normal_f32
+from ascendfx.passes.normal_numbers import SCALE_OUT_OF_RANGE
 from ascendfx.passes.rule import Precondition, Rule, SideBuilder, Site, Spelling
 
 
 def _lhs(b: SideBuilder, h: Any, x: Value) -> Value:
-    once = b.add(Multiply(), x, b.add(Constant(h.first, h.format)))
-    return b.add(Multiply(), once, b.add(Constant(h.second, h.format)))
+    once = b.add(Multiply(), x, b.add(Constant(h.scale, h.format)))
+    return b.add(Multiply(), once, b.add(Constant(h.factor, h.format)))
 
 
 def _rhs(b: GraphBuilder, h: Any, x: Value) -> Value:
-    return b.add(Multiply(), x, b.add(Constant(h.first * h.second, h.format)))
-
-
-def _product_is_a_number(site: Site) -> bool:
-    return is_normal_f32(site.holes["first"] * site.holes["second"])
+    return b.add(Multiply(), x, b.add(Constant(h.scale * h.factor, h.format)))
 
 
 def _is_float(site: Site) -> bool:
@@ -35,13 +31,9 @@ RULE = Rule(
     spellings=(Spelling(_lhs),),
     rhs=_rhs,
     fidelity=Fidelity.REAL,
-    holes=lambda _: {"first": 0.75, "second": -1.5, "format": DType.F32},
+    holes=lambda _: {"scale": 0.75, "factor": -1.5, "format": DType.F32},
     when=(
         Precondition("integers", _is_float, "a product of integers may leave their range"),
-        Precondition(
-            "product-out-of-range",
-            _product_is_a_number,
-            "the product of both scales is no normal number of f32",
-        ),
+        SCALE_OUT_OF_RANGE,
     ),
 )

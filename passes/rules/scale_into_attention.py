@@ -8,8 +8,8 @@ from ascendfx.ir.graph import GraphBuilder, Value
 from ascendfx.ir.ops import Attention, Constant, Multiply, RaggedAttention
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.graph_pass import Fidelity
-from ascendfx.passes.normal_numbers import is_normal_f32
-from ascendfx.passes.rule import Precondition, Proof, Rule, SideBuilder, Site, Spelling
+from ascendfx.passes.normal_numbers import SCALE_OUT_OF_RANGE
+from ascendfx.passes.rule import Proof, Rule, SideBuilder, Spelling
 
 _Attend = Callable[[Any, Any], Attention | RaggedAttention]
 """``attend(holes, scale)``"""
@@ -33,10 +33,6 @@ def _rhs(b: GraphBuilder, h: Any, *operands: Value, attend: _Attend) -> Value:
     return b.add(attend(h, h.scale * h.factor), *operands)
 
 
-def _product_is_a_number(site: Site) -> bool:
-    return is_normal_f32(site.holes["scale"] * site.holes["factor"])
-
-
 def _holes(sizes: Mapping[str, Any]) -> dict[str, Any]:
     causal = sizes.get("t") == sizes["s"]
     return {"scale": 0.5, "factor": 1.5, "format": DType.F32, "causal": causal}
@@ -54,13 +50,7 @@ def _rule(name: str, attend: _Attend, operands: dict[str, str], *, parts: int) -
         holes=_holes,
         below={"positions": "s", "row_request": "b"} if "positions" in operands else {},
         proof=Proof.EXHAUSTIVE if "positions" in operands else Proof.SYMBOLIC,
-        when=(
-            Precondition(
-                "scale-out-of-range",
-                _product_is_a_number,
-                "the product of both scales is no normal number of f32",
-            ),
-        ),
+        when=(SCALE_OUT_OF_RANGE,),
     )
 
 

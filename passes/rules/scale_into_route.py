@@ -8,8 +8,8 @@ from ascendfx.ir.graph import Value
 from ascendfx.ir.ops import Constant, Multiply, RouteTopk
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.graph_pass import Fidelity
-from ascendfx.passes.normal_numbers import is_normal_f32
-from ascendfx.passes.rule import Precondition, Proof, Rule, SideBuilder, Site, Spelling
+from ascendfx.passes.normal_numbers import SCALE_OUT_OF_RANGE
+from ascendfx.passes.rule import Proof, Rule, SideBuilder, Spelling
 
 
 def _route(h: Any, scale: Any, *, biased: bool) -> RouteTopk:
@@ -33,10 +33,6 @@ def _lhs(b: SideBuilder, h: Any, *operands: Value, biased: bool) -> tuple[Value,
 
 def _rhs(b: SideBuilder, h: Any, *operands: Value, biased: bool) -> tuple[Value, ...]:
     return b.add_multi(_route(h, h.scale * h.factor, biased=biased), *operands)
-
-
-def _product_is_a_number(site: Site) -> bool:
-    return is_normal_f32(site.holes["scale"] * site.holes["factor"])
 
 
 def _holes(_: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -66,13 +62,7 @@ def _rule(name: str, operands: Mapping[str, str], *, biased: bool) -> Rule:
         holes=_holes,
         minimum={"e": 2},
         proof=Proof.CASES,
-        when=(
-            Precondition(
-                "scale-out-of-range",
-                _product_is_a_number,
-                "the product of both scales is no normal number of f32",
-            ),
-        ),
+        when=(SCALE_OUT_OF_RANGE,),
     )
 
 
