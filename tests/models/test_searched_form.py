@@ -3,11 +3,22 @@
 import os
 import subprocess
 import sys
+from collections import Counter
+from pathlib import Path
+from unittest.mock import patch
 
 import pytest
+from hypothesis import given, settings
+from transformers import PretrainedConfig
 
 import ascendfx
+from ascendfx.ir.capture.captured_model import CapturedModel
+from ascendfx.runtime import compile_model as compiler
+from ascendfx.runtime.compiled_model import CompiledModel
+from tests.models import test_random_configs as random_configs
 from tests.models.bundled import Golden
+from tests.models.random_config import v2_configs, v3_configs
+from tests.models.random_steps import LIMITS
 
 _DIGEST = """
 import hashlib
@@ -49,3 +60,24 @@ def test_the_searched_form_does_not_depend_on_the_hash_seed() -> None:
         for seed in ("0", "1", "4711")
     }
     assert len(digests) == 1
+
+
+def compile_by_search(captured: CapturedModel) -> CompiledModel:
+    with patch.object(compiler, "capture_model", lambda *_, **__: captured):
+        return compiler.compile_model(None, limits=LIMITS, strategy="search")
+
+
+@pytest.fixture(scope="session")
+def passing_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a kernel cache for kernels that no later run will ask for again."""
+    return tmp_path_factory.mktemp("kernels")
+
+
+@pytest.mark.nightly
+@given(config=v2_configs() | v3_configs())
+@settings(max_examples=8, **random_configs.DRAWN)
+def test_searched_forms_of_random_configs_equal_the_full_forward(
+    config: PretrainedConfig, passing_cache: Path
+) -> None:
+    with patch.object(random_configs, "compile_captured", compile_by_search):
+        random_configs.check(config, Counter(), passing_cache)
