@@ -23,7 +23,8 @@ from ascendfx.passes.rule import Rule
 from ascendfx.runtime.checkpoint.capture_model import capture_model
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.device_memory import check_addressable, check_arena, check_caches
-from ascendfx.runtime.dumps.write_dump import DumpHeader, DumpWriter
+from ascendfx.runtime.dumps.dump_header import DumpHeader
+from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.emulator.kernel_cache import default_cache_dir
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.limit import checked_limit

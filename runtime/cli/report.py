@@ -21,8 +21,8 @@ def report(dump: Path, output: Path) -> None:
     The page is one HTML file that needs no network and no other file. A dump is what
     `ascendfx compile --dump-dir DUMP` writes. Times and bytes of kernels are modelled.
     """
-    from ascendfx.runtime.report.read_dump import read_dump  # noqa: PLC0415  # slow to import
+    from ascendfx.runtime.report.read_whole_dump import read_whole_dump  # noqa: PLC0415  # slow to import
     from ascendfx.runtime.report.write_page import write_page  # noqa: PLC0415
 
-    size = write_page(read_dump(dump), output)
+    size = write_page(read_whole_dump(dump), output)
     click.echo(f"{output}: {size:,} bytes")

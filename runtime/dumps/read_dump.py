@@ -1,18 +1,24 @@
 """Read a dump directory, made by another process and perhaps on another day."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.located import parse_located
 from ascendfx.passes.describe_pass import PassForm
 from ascendfx.passes.graph_pass import Fidelity
+from ascendfx.runtime.dumps.dump_header import (
+    INDEX,
+    INPUT_PROGRAM,
+    DumpHeader,
+    damaged_dump,
+    pass_file,
+    read_header,
+)
 from ascendfx.runtime.dumps.json_file import read_json_file
-from ascendfx.runtime.dumps.write_dump import FORMAT, HEADER, INDEX, DumpHeader
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +71,12 @@ class DumpedStage:
         Raises:
             GraphError: The file is missing, cut off, or no program.
         """
-        name = self.passes[number - 1].file if number else "00-input.ir"
+        name = self.passes[number - 1].file if number else INPUT_PROGRAM
         file = self.directory / name
         try:
             text = file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise GraphError(
-                "damaged-dump", f"{file} cannot be read: {error}", hint="compile again"
-            ) from error
+            raise damaged_dump(file, f"it cannot be read: {error}") from error
         return parse_located(text, file=str(file))
 
 
@@ -108,32 +112,8 @@ def read_dump(directory: Path) -> Dump:
     Raises:
         GraphError: It is no dump, of another version, or damaged.
     """
-    if not (directory / HEADER).is_file():
-        raise GraphError(
-            code="not-a-dump",
-            reason=f"{directory} is no dump directory: it has no {HEADER}",
-            hint="`ascendfx compile ... --dump-dir DIR` writes one",
-        )
-    data = read_json_file(directory / HEADER, "the header of a dump")
-    if not isinstance(data, dict):
-        raise GraphError(
-            "damaged-dump", f"{directory / HEADER} holds no object", hint="compile again"
-        )
-    if data.get("format") != FORMAT:
-        raise GraphError(
-            code="dump-version",
-            reason=f"the dump has format {data.get('format')}, this version reads {FORMAT}",
-            hint="compile again",
-        )
-    wanted = [field.name for field in fields(DumpHeader)]
-    missing = [name for name in wanted if name not in data]
-    if missing or not isinstance(data["stages"], list):
-        raise GraphError(
-            "damaged-dump",
-            f"{directory / HEADER} does not name `{(missing or ['stages'])[0]}`",
-            hint="compile again",
-        )
-    return Dump(directory, DumpHeader(**{name: data[name] for name in wanted}))
+    header, _ = read_header(directory)
+    return Dump(directory, header)
 
 
 def _read_stage(folder: Path) -> DumpedStage:
@@ -142,17 +122,13 @@ def _read_stage(folder: Path) -> DumpedStage:
     try:
         passes = tuple(_entry(number, each) for number, each in enumerate(data, start=1))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise GraphError(
-            "damaged-dump",
-            f"{file} was edited or is of another version: {error!r}",
-            hint="compile again",
-        ) from error
+        raise damaged_dump(file, f"it was edited or is of another version: {error!r}") from error
     return DumpedStage(folder.name, folder, passes)
 
 
 def _entry(number: int, entry: Mapping[str, Any]) -> DumpedPass:
     file, name, changed = entry["file"], entry["pass"], entry["changed"]
-    if file != f"{number:02d}-{name}.ir" or "/" in file or not isinstance(changed, bool):
+    if file != pass_file(number, name) or "/" in file or not isinstance(changed, bool):
         raise ValueError(f"entry {number} names the file {file!r}")
     return DumpedPass(
         number=number,

@@ -1,9 +1,8 @@
 """Write a dump directory while a model is compiled."""
 
 import json
-import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,36 +15,21 @@ from ascendfx.passes.describe_pass import describe_pass
 from ascendfx.passes.pipeline import PassRun
 from ascendfx.passes.verification.verify_pass import PassError
 from ascendfx.runtime.disk_error import writing
+from ascendfx.runtime.dumps.dump_header import (
+    COST,
+    FORMAT,
+    HEADER,
+    INDEX,
+    INPUT_PROGRAM,
+    KERNELS,
+    PLAN,
+    TIMING,
+    DumpHeader,
+    are_stages,
+    pass_file,
+)
 from ascendfx.runtime.dumps.json_file import read_json_file, write_json, write_text
 from ascendfx.version import VERSION
-
-FORMAT = 1
-"""Version of the directory; see README.md of this folder."""
-HEADER, TIMING, INDEX = "dump.json", "timing.json", "index.json"
-_PLAIN = re.compile(r"[a-z][a-z0-9-]*")
-
-
-@dataclass(frozen=True, slots=True)
-class DumpHeader:
-    """What a dump says of the compilation as a whole.
-
-    Attributes:
-        source: The checkpoint directory; None for a module.
-        dtype: Element format that was asked for; None for the checkpoint's own.
-        target: Name of the chip.
-        limits: Sizes the plans are made for.
-        strategy: How the forms of the plans were chosen.
-        stages: Names of the folders, in order.
-        verify: What was verified, and on which tokens; None if nothing was.
-    """
-
-    source: str | None
-    dtype: str | None
-    target: str
-    limits: Mapping[str, int | None]
-    strategy: str
-    stages: Sequence[str]
-    verify: Mapping[str, Any] | None = None
 
 
 @dataclass
@@ -75,7 +59,7 @@ class DumpWriter:
         """Begin the folder of a stage with the program that its passes are given."""
         with writing(self.directory):
             (self.directory / name).mkdir(exist_ok=True)
-            write_text(self.directory / name / "00-input.ir", print_located(program))
+            write_text(self.directory / name / INPUT_PROGRAM, print_located(program))
             self._index[name] = []
             write_json(self.directory / name / INDEX, [])
 
@@ -91,7 +75,7 @@ class DumpWriter:
             seconds: How long measuring took.
         """
         entries = self._index[stage]
-        file = f"{len(entries) + 1:02d}-{run.name}.ir"
+        file = pass_file(len(entries) + 1, run.name)
         form = describe_pass(run.rewrite)
         entries.append(
             {
@@ -122,12 +106,12 @@ class DumpWriter:
         """Add a plan, the texts of its kernels and what it costs."""
         folder = self.directory / plan.name
         with writing(self.directory):
-            (folder / "kernels").mkdir(parents=True, exist_ok=True)
-            write_json(folder / "plan.json", json.loads(print_plan(plan)))
+            (folder / KERNELS).mkdir(parents=True, exist_ok=True)
+            write_json(folder / PLAN, json.loads(print_plan(plan)))
             for kernel in plan.kernels:
-                write_text(folder / "kernels" / f"{kernel.name}.cpp", kernel.source)
+                write_text(folder / KERNELS / f"{kernel.name}.cpp", kernel.source)
             if cost is not None:
-                write_json(folder / "cost.json", cost)
+                write_json(folder / COST, cost)
 
     def timed(self, what: str, seconds: float) -> None:
         """Add a duration that is no pass's."""
@@ -161,9 +145,7 @@ def _older_stages(directory: Path) -> list[str]:
         )
     header = read_json_file(directory / HEADER, "the header of a dump")
     stages = header.get("stages") if isinstance(header, dict) else None
-    if not isinstance(stages, list) or not all(
-        isinstance(each, str) and _PLAIN.fullmatch(each) for each in stages
-    ):
+    if not are_stages(stages):
         raise GraphError(
             "damaged-dump",
             f"{directory / HEADER} does not name the stages",

@@ -9,8 +9,8 @@ from ascendfx.ir.location import UNKNOWN, Location
 from ascendfx.runtime.report.diff_graphs import diff_graphs
 from ascendfx.runtime.report.pass_seconds import pass_seconds
 from ascendfx.runtime.report.plan_data import plan_data
-from ascendfx.runtime.report.read_dump import Dump, Stage, Version
 from ascendfx.runtime.report.read_program_text import Body, TextGraph, Value
+from ascendfx.runtime.report.read_whole_dump import Stage, Version, WholeDump
 from ascendfx.runtime.report.search_gain import search_gain
 from ascendfx.runtime.report.source_lines import source_lines
 from ascendfx.runtime.report.table import Table
@@ -50,7 +50,7 @@ class Tables:
         return self.places.number(place, [place.file, place.line, place.module])
 
 
-def page_data(dump: Dump) -> dict[str, Any]:
+def page_data(dump: WholeDump) -> dict[str, Any]:
     """Return everything the page shows except the texts of kernels; see `kernel_texts`.
 
     The result holds only what JSON has, and depends on nothing but the dump and the files of the
@@ -74,7 +74,7 @@ def page_data(dump: Dump) -> dict[str, Any]:
     }
 
 
-def kernel_texts(dump: Dump) -> dict[str, dict[str, str]]:
+def kernel_texts(dump: WholeDump) -> dict[str, dict[str, str]]:
     """Return the text of each kernel by stage and name."""
     return {stage.name: dict(stage.kernels) for stage in dump.stages if stage.kernels}
 
@@ -98,7 +98,7 @@ def plain(value: Any) -> Any:
             return value
 
 
-def _stage(stage: Stage, dump: Dump, tables: Tables) -> dict[str, Any]:
+def _stage(stage: Stage, dump: WholeDump, tables: Tables) -> dict[str, Any]:
     numbers = [[tables.graph(graph) for graph in version.graphs] for version in stage.versions]
     seconds = pass_seconds(dump.timing, stage)
     versions = [

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from ascendfx.runtime.report.read_dump import Stage
+from ascendfx.runtime.report.read_whole_dump import Stage
 
 
 def pass_seconds(timing: Mapping[str, Any], stage: Stage) -> list[list[float] | None]:

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from ascendfx.runtime.disk_error import writing
 from ascendfx.runtime.report.overview import overview
 from ascendfx.runtime.report.page_data import kernel_texts, page_data
-from ascendfx.runtime.report.read_dump import Dump
+from ascendfx.runtime.report.read_whole_dump import WholeDump
 from ascendfx.version import VERSION
 
 TABS = ("overview", "passes", "graph", "kernels", "memory", "accuracy")
@@ -45,7 +45,7 @@ SCRIPTS = (
 """Files of the script, in the order in which they are joined."""
 
 
-def write_page(dump: Dump, file: Path) -> int:
+def write_page(dump: WholeDump, file: Path) -> int:
     """Write the page under a temporary name, rename it, and return its size in bytes.
 
     Raises:
@@ -62,7 +62,7 @@ def write_page(dump: Dump, file: Path) -> int:
     return len(text)
 
 
-def page_text(dump: Dump) -> str:
+def page_text(dump: WholeDump) -> str:
     """Return the page: one HTML document that needs nothing else.
 
     Nothing of the dump is in the document as markup: the overview is escaped by the template, all

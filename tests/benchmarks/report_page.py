@@ -17,7 +17,7 @@ from typing import Any
 
 from ascendfx.find_bundled_model import bundled_model
 from ascendfx.runtime.compile_model import Limits, compile_model, trace_folder_of
-from ascendfx.runtime.report.read_dump import read_dump
+from ascendfx.runtime.report.read_whole_dump import read_whole_dump
 from ascendfx.runtime.report.write_page import write_page
 from tests.report.conftest import find_browser
 
@@ -80,7 +80,7 @@ def main() -> None:
         for name, dump in dumps(Path(scratch)):
             page = Path(scratch) / "page.html"
             start = time.perf_counter()
-            size = write_page(read_dump(dump), page)
+            size = write_page(read_whole_dump(dump), page)
             print(f"{name}: {size:,} bytes, written in {time.perf_counter() - start:.2f} s")
             if place is None:
                 print("no Chromium here: first paint not measured")

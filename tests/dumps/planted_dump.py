@@ -8,7 +8,8 @@ from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.rule import Rule
-from ascendfx.runtime.dumps.write_dump import DumpHeader, DumpWriter
+from ascendfx.runtime.dumps.dump_header import DumpHeader
+from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.presets import DECODE, TO_SERVING
 from tests.dumps import planted
 from tests.passes.test_raising_models import captured

@@ -92,7 +92,7 @@ def test_an_edited_index(dump: Path, key: str, value: object) -> None:
     index = json.loads(file.read_text(encoding="utf-8"))
     index[1][key] = value
     file.write_text(json.dumps(index), encoding="utf-8")
-    assert "index.json was edited or is of another version" in refused("bisect", dump)
+    assert "index.json: it was edited or is of another version" in refused("bisect", dump)
 
 
 def test_an_index_that_is_no_list(dump: Path) -> None:

@@ -19,7 +19,8 @@ from ascendfx.passes.random_weights import random_weights
 from ascendfx.passes.rebuild import rebuild
 from ascendfx.passes.verification.compare_step import same_in_format
 from ascendfx.passes.verification.verify_pass import PassVerifier
-from ascendfx.runtime.dumps.write_dump import DumpHeader, DumpWriter
+from ascendfx.runtime.dumps.dump_header import DumpHeader
+from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
 from ascendfx.runtime.progress import silent
 from ascendfx.runtime.rewriting import Rewriting

@@ -10,14 +10,14 @@ from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
 from ascendfx.runtime.report.map_memory import live_bytes, live_ranges
 from ascendfx.runtime.report.overview import exceeds, overview
 from ascendfx.runtime.report.page_data import kernel_texts, page_data, plain
-from ascendfx.runtime.report.read_dump import read_dump
+from ascendfx.runtime.report.read_whole_dump import read_whole_dump
 from ascendfx.runtime.report.source_lines import SourceLines, source_lines
 from ascendfx.runtime.report.units import binary_bytes, decimal, digits, duration
 from tests.report.small_dump import KERNEL_TEXT, SOURCE, small_plan, write_small_dump
 
 
 def data_of(tmp_path: Path, **options: Any) -> dict[str, Any]:
-    return page_data(read_dump(write_small_dump(tmp_path, **options)))
+    return page_data(read_whole_dump(write_small_dump(tmp_path, **options)))
 
 
 def test_every_graph_and_body_is_stored_once(tmp_path: Path) -> None:
@@ -74,7 +74,7 @@ def test_another_place_is_another_graph_but_no_change(tmp_path: Path) -> None:
     dump = write_small_dump(tmp_path)
     last = dump / "decode" / "02-simplify.ir"
     last.write_text(last.read_text(encoding="utf-8").replace("model.py:31", "model.py:32"))
-    data = page_data(read_dump(dump))
+    data = page_data(read_whole_dump(dump))
     _, fuse, simplify = data["stages"][0]["versions"]
     assert simplify["changes"] == []
     assert (fuse["graphs"], simplify["graphs"]) == ([0, 2], [0, 3])
@@ -111,7 +111,7 @@ def test_the_models_source_is_quoted_where_it_is_readable(
 
 
 def test_another_machine_shows_the_same_page_without_source_lines(tmp_path: Path) -> None:
-    dump = read_dump(write_small_dump(tmp_path))
+    dump = read_whole_dump(write_small_dump(tmp_path))
     here = page_data(dump)
     (tmp_path / "model.py").unlink()
     assert page_data(dump) == here | {"sources": {}}
@@ -153,7 +153,7 @@ def test_an_error_may_reach_its_bound(error: dict[str, Any], expected: bool) -> 
 
 
 def test_texts_of_kernels_are_apart(tmp_path: Path) -> None:
-    dump = read_dump(write_small_dump(tmp_path))
+    dump = read_whole_dump(write_small_dump(tmp_path))
     assert kernel_texts(dump) == {"decode": {"decode_silu": KERNEL_TEXT}}
     assert "kernel_operator" not in json.dumps(page_data(dump))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ascendfx.runtime.report.read_dump import read_dump
+from ascendfx.runtime.report.read_whole_dump import read_whole_dump
 from ascendfx.runtime.report.write_page import TABS, page_text
 from tests.report.small_dump import write_small_dump
 from tests.report.test_write_page import NASTY, poison
@@ -67,7 +67,9 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
         hash_: str = "", *, dump: Path | None = None, width: int = 1280, theme: str = "light"
     ) -> Any:
         file = tmp_path / "page.html"
-        file.write_text(page_text(read_dump(dump or write_small_dump(tmp_path))), encoding="utf-8")
+        file.write_text(
+            page_text(read_whole_dump(dump or write_small_dump(tmp_path))), encoding="utf-8"
+        )
         context = browser.new_context(
             viewport={"width": width, "height": 800}, color_scheme=theme, reduced_motion="reduce"
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ascendfx.runtime.report.page_data import page_data
-from ascendfx.runtime.report.read_dump import read_dump
+from ascendfx.runtime.report.read_whole_dump import read_whole_dump
 from tests.report.run_script import run_script
 from tests.report.small_dump import KERNEL_TEXT, write_small_dump
 
@@ -37,7 +37,7 @@ def test_long_texts_are_compared_at_their_ends() -> None:
 
 
 def test_rows_show_every_line_once_and_folding_hides_only_the_same(tmp_path: Path) -> None:
-    data = page_data(read_dump(write_small_dump(tmp_path)))
+    data = page_data(read_whole_dump(write_small_dump(tmp_path)))
     change = data["stages"][0]["versions"][1]["changes"][0]
     ((rows, counts),) = run_script(
         "[diffRows(it.change, it.graphs), diffCounts(it.change, it.graphs)]",
@@ -135,7 +135,7 @@ def test_drawings_are_the_same_each_time() -> None:
 
 
 def test_modules_open_and_close(tmp_path: Path) -> None:
-    data = page_data(read_dump(write_small_dump(tmp_path)))
+    data = page_data(read_whole_dump(write_small_dump(tmp_path)))
     number = data["stages"][0]["versions"][0]["graphs"][1]
     draw = (
         "((tree) => [groupsOf(tree).map((g) => g.id), [[], ['/act']].map((open) => {"

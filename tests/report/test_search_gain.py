@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ascendfx.runtime.report.overview import overview
 from ascendfx.runtime.report.page_data import page_data
-from ascendfx.runtime.report.read_dump import read_dump
+from ascendfx.runtime.report.read_whole_dump import read_whole_dump
 from ascendfx.runtime.report.search_gain import gained_words, search_gain
 from tests.report.small_dump import write_small_dump
 
@@ -41,7 +41,7 @@ def test_the_gain_is_against_the_fixed_order() -> None:
 
 def test_the_overview_says_what_search_gained(tmp_path: Path) -> None:
     replaced = {'"silu": 1': '"g, chosen: nanoseconds": 9, "g, ordered: nanoseconds": 10'}
-    data = page_data(read_dump(write_small_dump(tmp_path, replace=replaced)))
+    data = page_data(read_whole_dump(write_small_dump(tmp_path, replace=replaced)))
     assert "statistics" not in data["stages"][0]["versions"][1]
     (plan,) = overview(data).plans
     assert dict(plan.facts)["search"] == (

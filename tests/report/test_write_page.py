@@ -15,7 +15,7 @@ from ascendfx.find_bundled_model import bundled_model
 from ascendfx.runtime.compile_model import compile_model, trace_folder_of
 from ascendfx.runtime.report import write_page as module
 from ascendfx.runtime.report.page_data import kernel_texts, page_data
-from ascendfx.runtime.report.read_dump import read_dump
+from ascendfx.runtime.report.read_whole_dump import read_whole_dump
 from ascendfx.runtime.report.write_page import SCRIPTS, STYLES, packed, page_script, page_text
 from tests.report.small_dump import write_small_dump
 
@@ -61,7 +61,7 @@ def unpacked(text: str) -> Any:
 
 
 def test_the_page_holds_the_data_and_nothing_from_elsewhere(tmp_path: Path) -> None:
-    dump = read_dump(write_small_dump(tmp_path))
+    dump = read_whole_dump(write_small_dump(tmp_path))
     document = Document(page_text(dump))
     assert unpacked(document.scripts[0]) == json.loads(json.dumps(page_data(dump)))
     assert unpacked(document.scripts[1]) == kernel_texts(dump)
@@ -74,7 +74,7 @@ def test_the_page_holds_the_data_and_nothing_from_elsewhere(tmp_path: Path) -> N
 
 
 def test_the_policy_allows_our_script_alone(tmp_path: Path) -> None:
-    document = Document(page_text(read_dump(write_small_dump(tmp_path))))
+    document = Document(page_text(read_whole_dump(write_small_dump(tmp_path))))
     policy = next(
         attributes["content"] or ""
         for tag, attributes in document.tags
@@ -86,7 +86,7 @@ def test_the_policy_allows_our_script_alone(tmp_path: Path) -> None:
 
 
 def test_ids_are_unique_and_labels_lead_somewhere(tmp_path: Path) -> None:
-    document = Document(page_text(read_dump(write_small_dump(tmp_path))))
+    document = Document(page_text(read_whole_dump(write_small_dump(tmp_path))))
     ids = [attributes["id"] for _, attributes in document.tags if "id" in attributes]
     assert len(set(ids)) == len(ids)
     for _, attributes in document.tags:
@@ -128,9 +128,9 @@ def poison(dump: Path) -> None:
 def test_whatever_a_dump_says_is_inert(tmp_path: Path) -> None:
     """Markup in names, remarks and texts changes words of the page, never its elements."""
     folder = write_small_dump(tmp_path)
-    before = Document(page_text(read_dump(folder)))
+    before = Document(page_text(read_whole_dump(folder)))
     poison(folder)
-    text = page_text(read_dump(folder))
+    text = page_text(read_whole_dump(folder))
     after = Document(text)
     assert [tag for tag, _ in after.tags] == [tag for tag, _ in before.tags]
     assert after.scripts[2] == before.scripts[2]
@@ -152,8 +152,8 @@ def test_data_survives_packing() -> None:
 
 
 def test_equal_dumps_give_equal_pages(tmp_path: Path) -> None:
-    first = page_text(read_dump(write_small_dump(tmp_path)))
-    assert page_text(read_dump(write_small_dump(tmp_path))) == first
+    first = page_text(read_whole_dump(write_small_dump(tmp_path)))
+    assert page_text(read_whole_dump(write_small_dump(tmp_path))) == first
 
 
 def test_every_script_is_used_and_none_can_close_its_element() -> None:
@@ -170,7 +170,7 @@ def test_every_script_is_used_and_none_can_close_its_element() -> None:
 def test_the_page_of_the_bundled_model_is_small(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="capturing the bundled model needs torch")
     compile_model(bundled_model(), dump_dir=tmp_path / "dump", trace_folder=trace_folder_of(None))
-    text = page_text(read_dump(tmp_path / "dump"))
+    text = page_text(read_whole_dump(tmp_path / "dump"))
     assert len(text.encode()) <= 3_000_000
     data = unpacked(Document(text).scripts[0])
     assert [stage["name"] for stage in data["stages"]] == ["serving", "decode", "prefill"]

@@ -1,4 +1,4 @@
-"""A dump directory as values, checked while it is read."""
+"""All of a dump directory at once, as the values that the page shows; checked while it is read."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -7,9 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan, read_plan
-from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.dumps.dump_header import (
+    COST,
+    INDEX,
+    INPUT_PROGRAM,
+    KERNELS,
+    PLAN,
+    TIMING,
+    damaged_dump,
+    read_header,
+)
 from ascendfx.runtime.dumps.json_file import read_json_file
-from ascendfx.runtime.dumps.write_dump import FORMAT, HEADER, INDEX, TIMING
 from ascendfx.runtime.report.read_program_text import TextGraph, read_program_text
 
 _PLAIN_NAME = re.compile(r"[\w-][\w.-]*")
@@ -58,7 +66,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Dump:
+class WholeDump:
     """A whole dump.
 
     Attributes:
@@ -74,55 +82,35 @@ class Dump:
     missing: tuple[str, ...] = ()
 
 
-def read_dump(directory: Path) -> Dump:
+def read_whole_dump(directory: Path) -> WholeDump:
     """Return the dump in ``directory``.
 
     Raises:
         GraphError: There is no dump, a file of it is missing or cut off, or it is of another
             version.
     """
-    if not (directory / HEADER).is_file():
-        raise GraphError(
-            code="not-a-dump",
-            reason=f"{directory} has no {HEADER}",
-            hint="a dump is what `ascendfx compile --dump-dir DIRECTORY` wrote to the end",
-        )
-    facts = _object(directory / HEADER)
-    if facts.get("format") != FORMAT:
-        raise GraphError(
-            code="dump-version",
-            reason=f"the dump has format {facts.get('format')}, this version reads {FORMAT}",
-            hint="compile the model again",
-        )
-    names = facts.get("stages")
-    if not isinstance(names, list) or not all(map(_is_plain_name, names)):
-        raise damaged_dump(directory / HEADER, "`stages` is no list of names of folders")
-    begun = [name for name in names if (directory / name).is_dir()]
+    header, facts = read_header(directory)
+    begun = [name for name in header.stages if (directory / name).is_dir()]
     if not begun:
         raise damaged_dump(directory, "it has the folder of no stage")
     timing = directory / TIMING
-    return Dump(
+    return WholeDump(
         facts=facts,
         timing=_object(timing) if timing.is_file() else {},
         stages=tuple(_stage(directory / name) for name in begun),
-        missing=tuple(name for name in names if name not in begun),
+        missing=tuple(name for name in header.stages if name not in begun),
     )
 
 
-def damaged_dump(file: Path, what: str) -> GraphError:
-    """Return the error for a file of a dump that is not as it was written."""
-    return GraphError("damaged-dump", f"{file}: {what}", hint="compile the model again")
-
-
 def _stage(folder: Path) -> Stage:
-    plan, cost = folder / "plan.json", folder / "cost.json"
+    plan, cost = folder / PLAN, folder / COST
     index = read_json_file(folder / INDEX, "the passes of a stage")
     if not isinstance(index, list):
         raise damaged_dump(folder / INDEX, "it is no list of passes")
     records: Sequence[Any] = index
     for record in records:
         _check_record(folder / INDEX, record)
-    files = ["00-input.ir", *(str(record["file"]) for record in records)]
+    files = [INPUT_PROGRAM, *(str(record["file"]) for record in records)]
     read: dict[str, tuple[TextGraph, ...]] = {}  # a pass that does nothing repeats its input
     versions: list[Version] = []
     for file, record in zip(files, [{}, *records], strict=True):
@@ -130,7 +118,7 @@ def _stage(folder: Path) -> Stage:
         if text not in read:
             read[text] = read_program_text(text, file=folder / file)
         versions.append(Version(file, record, read[text]))
-    kernels = {file.stem: _text(file) for file in sorted((folder / "kernels").glob("*.cpp"))}
+    kernels = {file.stem: _text(file) for file in sorted((folder / KERNELS).glob("*.cpp"))}
     return Stage(
         name=folder.name,
         versions=tuple(versions),

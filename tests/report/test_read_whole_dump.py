@@ -11,12 +11,12 @@ from ascendfx.runtime.cli.main import cli
 from ascendfx.runtime.cli.report import report
 from ascendfx.runtime.report.overview import overview
 from ascendfx.runtime.report.page_data import page_data
-from ascendfx.runtime.report.read_dump import read_dump
+from ascendfx.runtime.report.read_whole_dump import read_whole_dump
 from tests.report.small_dump import write_small_dump
 
 
 def test_a_dump_is_read_whole(tmp_path: Path) -> None:
-    dump = read_dump(write_small_dump(tmp_path))
+    dump = read_whole_dump(write_small_dump(tmp_path))
     (stage,) = dump.stages
     assert [version.name for version in stage.versions] == ["input", "fuse", "simplify"]
     assert [graph.name for graph in stage.versions[1].graphs] == ["main", "layer_0"]
@@ -29,7 +29,7 @@ def test_plan_cost_timing_and_errors_may_be_missing(tmp_path: Path) -> None:
     folder = write_small_dump(tmp_path, error=None)
     for name in ("timing.json", "decode/plan.json", "decode/cost.json"):
         (folder / name).unlink()
-    dump = read_dump(folder)
+    dump = read_whole_dump(folder)
     assert dump.timing == {}
     assert dump.stages[0].plan is None
     assert dump.stages[0].cost is None
@@ -101,14 +101,14 @@ def test_a_damaged_dump_is_one_clear_error(tmp_path: Path, damage: Callable[[Pat
     dump = write_small_dump(tmp_path)
     damage(dump)
     with pytest.raises(GraphError) as caught:
-        read_dump(dump)
+        read_whole_dump(dump)
     assert caught.value.code == "damaged-dump"
     assert str(dump) in str(caught.value)
 
 
 def test_stages_that_were_not_reached_are_named(tmp_path: Path) -> None:
     replaced = {'"stages": ["decode"]': '"stages": ["decode", "prefill"]'}
-    dump = read_dump(write_small_dump(tmp_path, replace=replaced))
+    dump = read_whole_dump(write_small_dump(tmp_path, replace=replaced))
     assert [stage.name for stage in dump.stages] == ["decode"]
     assert dump.missing == ("prefill",)
     assert overview(page_data(dump)).notices == (
@@ -119,24 +119,24 @@ def test_stages_that_were_not_reached_are_named(tmp_path: Path) -> None:
 
 def test_no_dump_no_format_no_kernel_text_have_their_own_code(tmp_path: Path) -> None:
     for folder in (tmp_path / "nowhere", tmp_path):
-        with pytest.raises(GraphError, match=r"has no dump\.json") as caught:
-            read_dump(folder)
+        with pytest.raises(GraphError, match=r"it has no dump\.json") as caught:
+            read_whole_dump(folder)
         assert caught.value.code == "not-a-dump"
     dump = write_small_dump(tmp_path)
     (dump / "decode" / "kernels" / "decode_silu.cpp").unlink()
     with pytest.raises(GraphError) as caught:
-        read_dump(dump)
+        read_whole_dump(dump)
     assert caught.value.code == "missing-kernel"
     dump = write_small_dump(tmp_path, replace={'"format": 1, "ascendfx"': '"format": 9, "a"'})
     with pytest.raises(GraphError, match="the dump has format 9, this version reads 1"):
-        read_dump(dump)
+        read_whole_dump(dump)
 
 
 def test_the_message_is_this(tmp_path: Path) -> None:
     dump = write_small_dump(tmp_path)
     (dump / "decode" / "01-fuse.ir").write_text("graph @g {\n  %0 = silu %7", encoding="utf-8")
     with pytest.raises(GraphError) as caught:
-        read_dump(dump)
+        read_whole_dump(dump)
     assert str(caught.value).replace(str(dump), "DUMP") == (
         "error[damaged-dump]: this is not the text form of a program, or it ends too early\n"
         "  --> DUMP/decode/01-fuse.ir:2\n"
