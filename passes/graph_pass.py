@@ -14,7 +14,7 @@ class Fidelity(enum.Enum):
     """How equal the program is before and after."""
 
     BITWISE = "bitwise"
-    """Same bits in every format."""
+    """Same bits in every format, signs of zeros included; see `ascendfx.passes.same_bits`."""
     REAL = "real"
     """Equal over the reals; rounding differs because sums or products are reordered."""
     LOSSY = "lossy"

@@ -1,5 +1,6 @@
 """A number written in the graph."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,7 +10,7 @@ from ascendfx.ir.op import Array, Op
 from ascendfx.ir.tensor_type import DType, TensorType
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Constant(Op):
     """A scalar that broadcasts against anything.
 
@@ -25,6 +26,17 @@ class Constant(Op):
 
     value: float | int | bool
     dtype: DType
+
+    def __eq__(self, other: object) -> bool:
+        """Compare format, number and sign: zero and negative zero are two constants."""
+        return isinstance(other, Constant) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @property
+    def _key(self) -> tuple[float, float, DType]:
+        return self.value, math.copysign(1.0, self.value), self.dtype
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Return a type without axes."""

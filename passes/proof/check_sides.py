@@ -14,7 +14,7 @@ from ascendfx.passes.graph_pass import Fidelity
 from ascendfx.passes.match import Miss, match_at, patterns_of
 from ascendfx.passes.proof.format_bound import SCALE, format_bound
 from ascendfx.passes.proof.prove_identity import prove_identity
-from ascendfx.passes.proof.round_in_format import evaluate_rounded, round_to, same_bits
+from ascendfx.passes.proof.round_in_format import evaluate_rounded, round_to
 from ascendfx.passes.proof.rounding_growth import allowed_growth, rounding_growth
 from ascendfx.passes.proof.shown import (
     shown_difference,
@@ -35,6 +35,7 @@ from ascendfx.passes.rule_sides import (
     side_or_none,
     unequal_sizes,
 )
+from ascendfx.passes.same_bits import same_bits
 
 _LEADS = ((), (7,), (7, 8))
 _SPECIAL = (0.0, -0.0, np.inf, -np.inf, 1.0, -1.0)

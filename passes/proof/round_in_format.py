@@ -57,11 +57,3 @@ def _stored(array: Array, dtype: DType) -> Array:
     if dtype.is_float:
         return round_to(array, dtype)
     return array.astype(bool if dtype is DType.BOOL else np.int64)
-
-
-def same_bits(a: Array, c: Array) -> Array:
-    """Say element by element whether two results are the same bits; any NaN equals any other."""
-    if a.dtype.kind != "f":
-        return np.asarray(a == c)
-    same = (a == c) & (np.signbit(a) == np.signbit(c))
-    return np.asarray(same | (np.isnan(a) & np.isnan(c)))

@@ -12,6 +12,7 @@ from ascendfx.ir.ops import Constant, Input, Param
 from ascendfx.ir.program import Program
 from ascendfx.ir.verify import verify_program
 from ascendfx.passes.graph_pass import Fidelity
+from ascendfx.passes.same_bits import same_in_format
 from ascendfx.passes.verification.run_with_noise import NoisyRunner, tolerance, undisturbed
 from ascendfx.passes.verification.verify_pass import PassVerifier, Rewritten
 
@@ -89,10 +90,12 @@ def observe(case: Case, after: Program, fidelity: Fidelity) -> Observed | None:
     except FAILURES:
         return Observed(math.inf, 0.0)
     worst: Observed | None = None
-    for one, other in zip(*results, strict=True):
-        bound = 0.0 if fidelity is Fidelity.BITWISE else tolerance(one) + tolerance(other)
+    exact = fidelity is Fidelity.BITWISE
+    for one, other, kind in zip(*results, after.main.output_types, strict=True):
+        bound = 0.0 if exact else tolerance(one) + tolerance(other)
         found = _gap(one[0], other[0])
-        if found > bound and (worst is None or found > worst.max):
+        same = same_in_format(kind.dtype, one[0], other[0]) if exact else found <= bound
+        if not same and (worst is None or found > worst.max):
             worst = Observed(found, bound)
     return worst
 

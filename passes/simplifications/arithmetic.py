@@ -1,5 +1,6 @@
 """Arithmetic with neutral elements, and repetition that broadcasting does anyway."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -37,6 +38,8 @@ _NEUTRAL: Mapping[type[Op], tuple[float | bool, bool]] = {
     Subtract: (0, False),
 }
 """The neutral constant, and whether it may also stand first."""
+_SIGN_OF_ZERO: Mapping[type[Op], float] = {Add: -1.0, Subtract: 1.0}
+"""Of the float zero that is neutral: ``-0.0 + 0.0`` is ``+0.0``, and ``-0.0 - -0.0``, too."""
 
 
 def drop_neutral_operand(b: GraphBuilder, op: Op, operands: tuple[Value, ...]) -> Value | None:
@@ -48,10 +51,14 @@ def drop_neutral_operand(b: GraphBuilder, op: Op, operands: tuple[Value, ...]) -
         if (
             isinstance(constant, Constant)
             and constant.value == neutral
-            and not (isinstance(op, Add) and constant.dtype.is_float)  # -0.0 + 0.0 is +0.0
+            and not (constant.dtype.is_float and _is_wrong_zero(op, constant.value))
         ):
             return kept
     return None
+
+
+def _is_wrong_zero(op: Op, number: float) -> bool:
+    return math.copysign(1.0, number) != _SIGN_OF_ZERO.get(type(op), math.copysign(1.0, number))
 
 
 def drop_expanded_operand(b: GraphBuilder, op: Op, operands: tuple[Value, ...]) -> Value | None:

@@ -7,6 +7,7 @@ import numpy as np
 
 from ascendfx.ir.op import Array
 from ascendfx.ir.tensor_type import DType
+from ascendfx.passes.same_bits import same_in_format
 from ascendfx.passes.verification.follow_truth import Step, Truth
 from ascendfx.passes.verification.run_with_noise import Noisy, tolerance
 
@@ -67,8 +68,8 @@ def compare_with_truth(number: int, step: Step, truth: Truth) -> Iterator[Differ
     yield _difference((number, LOGITS, place, entry), own[0], step.logits[0], bound)
 
 
-def same_bits(before: Step, after: Step) -> bool | None:
-    """Say whether two steps have the same results, or None if they cannot be compared.
+def same_results(before: Step, after: Step) -> bool | None:
+    """Say whether two steps have the same bits, or None if they cannot be compared.
 
     Compared in float64 and, where that differs, rounded to the formats of the results.
     """
@@ -88,18 +89,9 @@ def _all_same(
     if [v.shape for v, _ in before] != [v.shape for v, _ in after]:
         return None
     return all(
-        np.array_equal(a, b, equal_nan=a.dtype.kind == "f") or same_in_format(dtype, a, b)
+        same_in_format(dtype, a, b)
         for (a, _), (b, _), dtype in zip(before, after, formats, strict=True)
     )
-
-
-def same_in_format(dtype: DType, a: Array, b: Array) -> bool:
-    """Say whether two float64 arrays have the same bits when they are rounded to a format."""
-    if not dtype.is_float:
-        return False
-    with np.errstate(over="ignore"):
-        narrow = a.astype(dtype.numpy), b.astype(dtype.numpy)
-    return np.array_equal(*(each.astype(np.float64) for each in narrow), equal_nan=True)
 
 
 def _difference(

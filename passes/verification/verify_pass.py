@@ -12,7 +12,7 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.verify import verify_program
 from ascendfx.passes.graph_pass import Fidelity
 from ascendfx.passes.pipeline import PassRun
-from ascendfx.passes.verification.compare_step import Difference, compare_with_truth, same_bits
+from ascendfx.passes.verification.compare_step import Difference, compare_with_truth, same_results
 from ascendfx.passes.verification.first_difference import Place, find_place
 from ascendfx.passes.verification.follow_truth import Step, Truth, find_truth, follow_truth
 from ascendfx.passes.verification.layer_errors import LayerError, layer_errors
@@ -261,7 +261,7 @@ def _step_before(before: list[Step], found: Difference) -> Step | None:
 def _all_same(before: list[Step], after: list[Step]) -> bool | None:
     if len(before) != len(after):
         return None
-    found = [same_bits(one, other) for one, other in zip(before, after, strict=True)]
+    found = [same_results(one, other) for one, other in zip(before, after, strict=True)]
     if None in found:
         return None
     return all(found)

@@ -194,7 +194,7 @@ def __getattr__(name: str) -> Any:
     if name not in BUGS:
         raise AttributeError(name)
     bug = BUGS[name]
-    made = _simplify_with(bug) if bug.name == "Simplify" else _mutated(bug)[bug.name]
+    made = simplify_with(bug) if bug.name == "Simplify" else _mutated(bug)[bug.name]
     if isinstance(made, type):
         made.__module__, made.__qualname__ = __name__, name
     globals()[name] = made
@@ -213,7 +213,7 @@ def _mutated(bug: Bug) -> dict[str, Any]:
     return names
 
 
-def _simplify_with(bug: Bug) -> Any:
+def simplify_with(bug: Bug) -> Any:
     """Return a `Simplify` that takes one table of simplifications from the mutated source."""
     tables = _mutated(bug)["TABLE"]
     package = _mutated(Bug("simplify", "class Simplify", "class Simplify", "Simplify"))

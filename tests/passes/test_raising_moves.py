@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from ascendfx.ir.graph import Graph, GraphBuilder, Value
 from ascendfx.ir.interpret import interpret
+from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Input, Param, Reshape, Transpose
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import Dim, named_size, product
@@ -15,14 +16,25 @@ from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import GraphPass
 from ascendfx.passes.hoist_transposes import HoistTransposes
 from ascendfx.passes.reshape_groups import AxisGroup, axis_groups
+from ascendfx.passes.same_bits import same_bits
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.simplify import Simplify
+from tests.passes.test_same_bits import zero_dropped
 from tests.strategies.graphs import graphs
 from tests.strategies.program_tensors import random_tensors
 
 _PASSES = (DropUnused(), HoistTransposes(), ShareCommon(), Simplify())
 
 every_pass = pytest.mark.parametrize("each", _PASSES, ids=lambda p: p.name)
+
+
+def tensors_with_zeros(graph: Graph) -> dict[str, Array]:
+    """Return random tensors, a third of whose numbers are zeros of either sign."""
+    random = np.random.default_rng(0)
+    return {
+        name: np.where(random.random(x.shape) < 1 / 3, random.choice([0.0, -0.0], x.shape), x)
+        for name, x in random_tensors(Program((graph,)), seed=0).items()
+    }
 
 
 @every_pass
@@ -32,9 +44,15 @@ def test_every_bit_is_kept(each: GraphPass, graph: Graph) -> None:
     after = each.run_graph(graph).graph
     assert after.output_types == graph.output_types
     assert after.input_types == graph.input_types
-    tensors = random_tensors(Program((graph,)), seed=0)
+    tensors = tensors_with_zeros(graph)
     for x, y in zip(interpret(graph, tensors), interpret(after, tensors), strict=True):
-        assert np.array_equal(x, y)
+        assert x.shape == y.shape
+        assert np.all(same_bits(x, y))
+
+
+def test_the_test_of_bits_finds_a_wrong_sign_of_a_zero() -> None:
+    with pytest.raises(AssertionError):
+        test_every_bit_is_kept(zero_dropped())
 
 
 @every_pass

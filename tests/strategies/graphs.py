@@ -96,6 +96,13 @@ def _binary(draw: Any, b: GraphBuilder, values: list[Value]) -> Value:
     return b.add(op, _pick(draw, values), draw(st.sampled_from([number, _pick(draw, values)])))
 
 
+def _almost_neutral(draw: Any, b: GraphBuilder, values: list[Value]) -> Value:
+    """Compute with a constant that is neutral, or looks like one."""
+    op = draw(st.sampled_from([Add(), Subtract(), Multiply()]))
+    number = b.add(Constant(draw(st.sampled_from([0.0, -0.0, 1.0])), DType.F32))
+    return b.add(op, _pick(draw, values), number)
+
+
 def _last_axis(draw: Any, b: GraphBuilder, values: list[Value]) -> Value:
     x = _pick(draw, values)
     size = b.type_of(x).shape[-1]
@@ -131,6 +138,8 @@ _STEPS: tuple[_Step, ...] = (
     _expand,
     _unary,
     _binary,
+    _almost_neutral,
+    _almost_neutral,
     _last_axis,
 )
 
