@@ -59,7 +59,6 @@ class Rewriting:
     def _record(self, stage: str, run: PassRun) -> None:
         check = self.verifier.check(stage, rewritten(run)) if self.verifier else None
         if self.writer:
-            error = check.error if check else None
-            self.writer.passed(stage, run, error, check.seconds if check else 0.0)
+            self.writer.passed(stage, run, check)
         if check and self.verifier and check.broken:
             raise fidelity_error(check, self.verifier.checks)

@@ -18,12 +18,14 @@ class LayerError:
         max: Largest absolute difference.
         rms: Root of the mean square of the differences.
         bound: What rounding explains, at the result that comes nearest to it.
+        broken: Whether rounding does not explain some result.
     """
 
     module: str
     max: float
     rms: float
     bound: float
+    broken: bool
 
 
 def layer_errors(program: Program, differences: Sequence[Difference]) -> tuple[LayerError, ...]:
@@ -53,4 +55,5 @@ def _layer_error(module: str, differences: Sequence[Difference]) -> LayerError:
         max=max(each.max for each in differences),
         rms=math.sqrt(sum(each.squares for each in differences) / max(count, 1)),
         bound=max(differences, key=lambda each: each.excess).bound,
+        broken=any(each.broken for each in differences),
     )

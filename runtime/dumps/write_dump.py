@@ -13,7 +13,7 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.text.located import print_located
 from ascendfx.passes.describe_pass import describe_pass
 from ascendfx.passes.pipeline import PassRun
-from ascendfx.passes.verification.verify_pass import PassError
+from ascendfx.passes.verification.verify_pass import PassCheck
 from ascendfx.runtime.disk_error import writing
 from ascendfx.runtime.dumps.dump_header import (
     COST,
@@ -63,16 +63,13 @@ class DumpWriter:
             self._index[name] = []
             write_json(self.directory / name / INDEX, [])
 
-    def passed(
-        self, stage: str, run: PassRun, error: PassError | None = None, seconds: float = 0.0
-    ) -> None:
+    def passed(self, stage: str, run: PassRun, check: PassCheck | None = None) -> None:
         """Add a pass.
 
         Args:
             stage: Whose pass it was.
             run: What it did.
-            error: How far the program is from the truth, if that was measured.
-            seconds: How long measuring took.
+            check: How far the program is from the truth, if that was measured.
         """
         entries = self._index[stage]
         file = pass_file(len(entries) + 1, run.name)
@@ -87,14 +84,15 @@ class DumpWriter:
                 "statistics": dict(run.statistics),
                 "remarks": list(run.remarks),
                 "changed": run.changed,
-                "error": asdict(error) if error else None,
+                "error": asdict(check.error) if check else None,
+                "broken": check.broken or None if check else None,
             }
         )
         self._seconds.setdefault("passes", {}).setdefault(stage, []).append(
             {
                 "pass": run.name,
                 "seconds": round(run.seconds, 6),
-                "verification": round(seconds, 6),
+                "verification": round(check.seconds if check else 0.0, 6),
             }
         )
         with writing(self.directory):

@@ -27,7 +27,7 @@ class PassRow:
         start: Where its bar begins, as a part of the stage.
         part: How long its bar is; None if unknown.
         error: Largest error after it; empty if not measured.
-        exceeds: Whether that is more than its bound.
+        broken: Whether the pass broke its fidelity.
     """
 
     number: int
@@ -39,7 +39,7 @@ class PassRow:
     start: str
     part: str | None
     error: str
-    exceeds: bool
+    broken: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,14 +100,11 @@ def _notices(data: Mapping[str, Any]) -> Iterator[str]:
             f"The compilation was stopped after {last['name']} / {name}; "
             f"not reached: {', '.join(data['missing'])}"
         )
-    above = [
-        f"{stage['name']} / {version['name']}"
-        for stage in data["stages"]
-        for version in stage["versions"]
-        if version.get("error") and exceeds(version["error"])
-    ]
-    if above:
-        yield f"First pass with an error above its bound: {above[0]}"
+    for stage in data["stages"]:
+        for version in stage["versions"]:
+            if broken := version.get("broken"):
+                declared = version.get("fidelity", "otherwise")
+                yield f"{stage['name']} / {version['name']} is declared {declared}, but {broken}"
 
 
 def _facts(facts: Mapping[str, Any]) -> Facts:
@@ -207,7 +204,7 @@ def _stage_card(stage: Mapping[str, Any]) -> StageCard:
                 start=f"{start / total:.4f}" if total else "0",
                 part=None if seconds is None or not total else f"{seconds / total:.4f}",
                 error=_figure(error["max"]) if error else "",
-                exceeds=bool(error) and exceeds(error),
+                broken=bool(version.get("broken")),
             )
         )
         start += seconds or 0.0
@@ -225,11 +222,3 @@ def _figure(value: Any) -> str:
     if value == 0:
         return "0"
     return f"{value:.2e}" if isinstance(value, int | float) else str(value)
-
-
-def exceeds(error: Mapping[str, Any]) -> bool:
-    """Return whether a measured error is larger than what rounding explains, or no number."""
-    largest, bound = error.get("max"), error.get("bound")
-    if not isinstance(largest, int | float) or not isinstance(bound, int | float):
-        return True
-    return largest > bound

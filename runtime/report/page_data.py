@@ -126,7 +126,7 @@ def _stage(stage: Stage, dump: WholeDump, tables: Tables) -> dict[str, Any]:
 
 
 def _said(version: Version) -> dict[str, Any]:
-    keys = ("fidelity", "parameters", "remarks", "error")
+    keys = ("fidelity", "parameters", "remarks", "error", "broken")
     gain, others = search_gain(plain(version.record.get("statistics", {})))
     said = {key: plain(version.record[key]) for key in keys if version.record.get(key)}
     return said | ({"statistics": others} if others else {}) | ({"search": gain} if gain else {})

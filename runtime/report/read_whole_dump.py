@@ -142,6 +142,8 @@ def _check_record(file: Path, record: object) -> None:
             raise damaged_dump(file, f"an entry has no `{key}`, or one of another type")
     if not isinstance(record.get("error"), dict | None):
         raise damaged_dump(file, "the `error` of an entry is no object")
+    if not isinstance(record.get("broken"), str | None):
+        raise damaged_dump(file, "the `broken` of an entry is no text")
     if not _is_plain_name(record["file"]):
         raise damaged_dump(file, f"`{record['file']}` is no name of a file beside it")
 

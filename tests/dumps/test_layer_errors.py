@@ -35,9 +35,9 @@ def test_steps_of_a_layer_are_put_together_and_logits_come_last() -> None:
         ],
     )
     assert found == (
-        LayerError("layers.0", 3.0, math.sqrt(5.0), 10.0),
-        LayerError("call 1", 0.0, 0.0, 1.0),
-        LayerError("logits", 5.0, 5.0, 1.0),
+        LayerError("layers.0", 3.0, math.sqrt(5.0), 10.0, broken=False),
+        LayerError("call 1", 0.0, 0.0, 1.0, broken=False),
+        LayerError("logits", 5.0, 5.0, 1.0, broken=True),
     )
 
 

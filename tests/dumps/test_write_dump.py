@@ -10,9 +10,13 @@ from ascendfx.ir.text.located import parse_located, print_located
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.pipeline import PASSES, RAISE, run_pipeline
 from ascendfx.passes.simplify import Simplify
+from ascendfx.passes.verification.verify_pass import PassVerifier
 from ascendfx.runtime.dumps.dump_header import DumpHeader
 from ascendfx.runtime.dumps.write_dump import DumpWriter
+from ascendfx.runtime.progress import silent
+from ascendfx.runtime.rewriting import Rewriting
 from tests.passes.test_raising_models import captured
+from tests.passes.test_same_bits import ZERO_TABLE, ZERO_TOKENS, zero_dropped, zero_model
 
 _FILES = Path(__file__).parents[1] / "filecheck"
 _HEADER = DumpHeader(None, None, "ascend910b2", {}, "ordered", ("serving",))
@@ -60,9 +64,23 @@ def test_the_index_says_what_each_pass_did(tmp_path: Path) -> None:
         ],
         "changed": False,
         "error": None,
+        "broken": None,
     }
     timing = json.loads((tmp_path / "timing.json").read_text(encoding="utf-8"))
     assert [entry["pass"] for entry in timing["passes"]["serving"]] == ["apply-rules", "simplify"]
+
+
+def test_the_index_says_what_is_broken_also_where_no_error_is_large(tmp_path: Path) -> None:
+    program = zero_model(0.0)
+    verifier = PassVerifier(program, ZERO_TABLE, ZERO_TOKENS)
+    with pytest.raises(GraphError, match=r"error\[fidelity-broken\]"):
+        Rewriting(writer(tmp_path), verifier, silent).run(
+            "serving", program, (Simplify(), zero_dropped())
+        )
+    index = json.loads((tmp_path / "serving" / "index.json").read_text(encoding="utf-8"))
+    assert [each["broken"] for each in index] == [None, "it is declared bitwise, and bits differ"]
+    assert [each["error"]["max"] for each in index] == [0.0, 0.0]
+    assert [layer["broken"] for layer in index[1]["error"]["layers"]] == [False]
 
 
 def test_locations_survive_the_text_form() -> None:

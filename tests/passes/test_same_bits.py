@@ -18,8 +18,8 @@ from ascendfx.passes.simplify import Simplify
 from ascendfx.passes.verification.verify_pass import PassVerifier, Rewritten
 from tests.dumps import planted
 
-_TOKENS = np.array([[0, 1, 2, 1]])
-_TABLE = np.array([[0.0, -0.0], [-0.0, 1.0], [2.0, -3.0]])
+ZERO_TOKENS = np.array([[0, 1, 2, 1]])
+ZERO_TABLE = {"t": np.array([[0.0, -0.0], [-0.0, 1.0], [2.0, -3.0]])}
 
 
 def zero_dropped() -> Any:
@@ -28,7 +28,7 @@ def zero_dropped() -> Any:
     return planted.simplify_with(bug)()
 
 
-def model(zero: float) -> Program:
+def zero_model(zero: float) -> Program:
     """Return a model whose logits are a row of the table and a zero."""
     builder = GraphBuilder("model")
     kind = TensorType(DType.I64, (named_size("batch"), named_size("tokens")))
@@ -98,13 +98,13 @@ def test_zero_and_negative_zero_are_two_constants() -> None:
 
 
 def test_a_bitwise_pass_that_changes_the_sign_of_a_zero_is_found_by_verification() -> None:
-    program = model(0.0)
+    program = zero_model(0.0)
     for rewrite, broken in (
         (Simplify(), ""),
         (zero_dropped(), "it is declared bitwise, and bits differ"),
     ):
         after = rewrite.run(program).program
-        found = PassVerifier(program, {"t": _TABLE}, _TOKENS)
+        found = PassVerifier(program, ZERO_TABLE, ZERO_TOKENS)
         assert (
             found.check("serving", Rewritten("", Fidelity.BITWISE, program, after)).broken == broken
         )

@@ -67,8 +67,9 @@ ERROR = {
     "rms": 1e-7,
     "bound": 1e-6,
     "worst": {"graph": "layer_0", "node": 1, "op": "silu", "location": "model.py:30 in layers.0"},
-    "layers": [{"module": "layers.0", "max": 2e-6, "rms": 1e-7, "bound": 1e-6}],
+    "layers": [{"module": "layers.0", "max": 2e-6, "rms": 1e-7, "bound": 1e-6, "broken": True}],
 }
+BROKEN = "result 0 of @layer_0, call 0 moved by 2e-06; rounding explains 1e-06"
 
 KERNEL_TEXT = '// y = silu(x)\n#include "kernel_operator.h"\nconstexpr uint32_t N = 16;\n'
 
@@ -104,7 +105,11 @@ def small_plan() -> LaunchPlan:
 
 
 def write_small_dump(
-    directory: Path, *, replace: Mapping[str, str] | None = None, error: Any = ERROR
+    directory: Path,
+    *,
+    replace: Mapping[str, str] | None = None,
+    error: Any = ERROR,
+    broken: Any = BROKEN,
 ) -> Path:
     """Write the dump and the model's source beside it; return the dump's folder.
 
@@ -112,6 +117,7 @@ def write_small_dump(
         directory: Receives ``model.py`` and ``dump/``.
         replace: Texts to replace in every file of the dump.
         error: What the index says of the first pass.
+        broken: The same.
     """
     source = directory / "model.py"
     source.write_text(SOURCE, encoding="utf-8")
@@ -126,6 +132,7 @@ def write_small_dump(
             "remarks": ["relu: nothing to do"],
             "changed": True,
             "error": error,
+            "broken": broken,
         },
         {
             "file": "02-simplify.ir",
@@ -137,6 +144,7 @@ def write_small_dump(
             "remarks": [],
             "changed": False,
             "error": None,
+            "broken": None,
         },
     ]
     cost = {"name": "decode_silu", "kernel": "decode_silu.cpp", "launches": 3, "bound": "hbm"}

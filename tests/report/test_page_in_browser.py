@@ -214,10 +214,10 @@ def test_slash_searches(open_page: Open) -> None:
     assert page.get_attribute("#tab-graph", "aria-selected") == "true"
 
 
-def test_errors_above_their_bound_stand_out(open_page: Open) -> None:
+def test_a_broken_pass_stands_out(open_page: Open) -> None:
     page = open_page("#accuracy")
     assert page.inner_text("#panel-accuracy p.error") == (
-        "First pass above its bound: decode / fuse (1 of 1)"
+        "First broken pass: decode / fuse (1 of 1)"
     )
     assert page.inner_text("#panel-accuracy section tr.bad").split() == [
         "layers.0",

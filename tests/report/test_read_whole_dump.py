@@ -12,7 +12,7 @@ from ascendfx.runtime.cli.report import report
 from ascendfx.runtime.report.overview import overview
 from ascendfx.runtime.report.page_data import page_data
 from ascendfx.runtime.report.read_whole_dump import read_whole_dump
-from tests.report.small_dump import write_small_dump
+from tests.report.small_dump import BROKEN, write_small_dump
 
 
 def test_a_dump_is_read_whole(tmp_path: Path) -> None:
@@ -77,6 +77,7 @@ DAMAGED = {
     "index-odd-entry": holds("decode/index.json", "[1]"),
     "index-no-pass": changed("decode/index.json", '"pass"', '"pas"'),
     "index-odd-error": changed("decode/index.json", '"error": {', '"error": 3, "was": {'),
+    "index-odd-broken": changed("decode/index.json", '"broken": "', '"broken": 3, "was": "'),
     "index-file-elsewhere": changed("decode/index.json", "01-fuse.ir", "../01-fuse.ir"),
     "index-deep": holds("decode/index.json", "[" * 100_000),
     "program-cut": cut("decode/01-fuse.ir"),
@@ -113,7 +114,7 @@ def test_stages_that_were_not_reached_are_named(tmp_path: Path) -> None:
     assert dump.missing == ("prefill",)
     assert overview(page_data(dump)).notices == (
         "The compilation was stopped after decode / simplify; not reached: prefill",
-        "First pass with an error above its bound: decode / fuse",
+        f"decode / fuse is declared real, but {BROKEN}",
     )
 
 

@@ -29,12 +29,12 @@ function accuracyView(page) {
       : value === 0
         ? 0
         : 1;
-  const over = entries.filter(({ error }) => exceeds(error));
+  const broken = entries.filter(({ version }) => version.broken);
   const rows = entries.map(({ stage, index, version, error }) => {
     const worst = error.worst ?? {};
     return h(
       "tr",
-      { class: exceeds(error) ? "bad" : "" },
+      { class: version.broken ? "bad" : "" },
       h(
         "td",
         {},
@@ -56,9 +56,9 @@ function accuracyView(page) {
           h("span", { class: "reach", style: `--part:${part(error.max).toFixed(4)}` }),
           h("span", { class: "limit", style: `--part:${part(error.bound).toFixed(4)}` }),
         ),
-        exceeds(error)
-          ? h("span", { class: "bad" }, "above its bound")
-          : h("span", { class: "muted" }, "within"),
+        version.broken
+          ? h("span", { class: "bad" }, "broken")
+          : h("span", { class: "muted" }, "kept"),
       ),
       h(
         "td",
@@ -83,10 +83,10 @@ function accuracyView(page) {
       {},
       h(
         "p",
-        { class: over.length ? "error bad" : "error" },
-        over.length
-          ? `First pass above its bound: ${over[0].stage.name} / ${over[0].version.name} (${over.length} of ${entries.length})`
-          : `All ${entries.length} measured programs are within their bounds.`,
+        { class: broken.length ? "error bad" : "error" },
+        broken.length
+          ? `First broken pass: ${broken[0].stage.name} / ${broken[0].version.name} (${broken.length} of ${entries.length})`
+          : `All ${entries.length} measured passes keep their fidelity.`,
       ),
       h(
         "div",
@@ -159,7 +159,7 @@ function layerErrors(entries) {
             error.layers.map((layer) =>
               h(
                 "tr",
-                { class: layer.bound !== undefined && exceeds(layer) ? "bad" : "" },
+                { class: layer.broken ? "bad" : "" },
                 h("td", {}, h("code", {}, layer.module)),
                 h("td", { class: "right" }, figure(layer.max)),
                 h("td", { class: "right" }, figure(layer.rms)),
