@@ -12,8 +12,10 @@ from ascendfx.runtime.arguments import (
     check_text,
     checked_folder,
 )
-from ascendfx.runtime.compile_model import Limits, compile_model, trace_folder_of
+from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
+from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.engine.engine import Engine
+from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.progress import Progress, silent
 from ascendfx.runtime.start_engine import check_executor, start_engine
 
@@ -80,6 +82,8 @@ def compile(  # noqa: A001  # the field's name for it
     if dtype is not None:
         check_text("dtype", dtype)
     check_text("strategy", strategy)
+    if verify is not None:
+        check_text("verify", verify)
     check_all("rules", rules, Rule)
     check_all("passes", passes, ProgramPass)
     check_executor(executor)

@@ -7,3 +7,8 @@ One block table entry then covers the largest key tile of an attention kernel, s
 looks up two entries; a request wastes at most 127 rows per cache.
 Source: the usual block on Ascend (vllm-ascend, examples/run_dp_attention_etp16.sh, --block-size).
 """
+
+
+def blocks_for(tokens: int) -> int:
+    """Return how many blocks hold so many tokens of one request."""
+    return -(-tokens // BLOCK_TOKENS)

@@ -1,91 +1,36 @@
 """The chain from a model to plans: capture, rewrite, lower."""
 
-import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ascendfx.codegen.ascendc.cost_model import cost_of_plan, plan_cost_record
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
-from ascendfx.codegen.ascendc.lowering.lower_program import lower_program
 from ascendfx.codegen.ascendc.target import Target, find_target
 from ascendfx.codegen.ascendc.weight_spec import WeightSpec
 from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.capture.captured_model import CapturedModel, ModelFacts
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
-from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.registered_rules import require_registered
 from ascendfx.passes.rule import Rule
 from ascendfx.runtime.checkpoint.capture_model import capture_model
 from ascendfx.runtime.compiled_model import CompiledModel
-from ascendfx.runtime.device_memory import check_addressable, check_arena, check_caches
+from ascendfx.runtime.device_memory import check_caches
 from ascendfx.runtime.dumps.dump_header import DumpHeader
 from ascendfx.runtime.dumps.write_dump import DumpWriter
-from ascendfx.runtime.emulator.kernel_cache import default_cache_dir
 from ascendfx.runtime.engine.serving_config import ServingConfig
-from ascendfx.runtime.limit import checked_limit
-from ascendfx.runtime.near_misses import near_misses_noted
+from ascendfx.runtime.limits import DEFAULT_LIMITS, DTYPES, Limits
+from ascendfx.runtime.lowering import Lowering
 from ascendfx.runtime.presets import passes_for, serving_passes
 from ascendfx.runtime.progress import Progress, silent
 from ascendfx.runtime.rewriting import Rewriting
-from ascendfx.runtime.verification import check_mode, start_verifier, verify_header
+from ascendfx.runtime.start_verifier import check_mode, start_verifier, verify_header
 
 if TYPE_CHECKING:
     from torch import nn
-
-_DTYPES = {"float32": DType.F32, "bfloat16": DType.BF16}
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Sizes the plans are made for.
-
-    Attributes:
-        max_batch: Requests of a decode step.
-        max_context: Tokens of a request, prompt and answer.
-        prefill_chunk: Prompt tokens of a prefill step.
-        cache_blocks: Blocks of 128 tokens in every cache; None: enough for a full batch.
-    """
-
-    max_batch: int = 16
-    max_context: int = 1024
-    prefill_chunk: int = 128
-    cache_blocks: int | None = None
-
-    def __post_init__(self) -> None:
-        for name in ("max_batch", "max_context", "prefill_chunk", "cache_blocks"):
-            limit = getattr(self, name)
-            if limit is not None or name != "cache_blocks":
-                object.__setattr__(self, name, checked_limit(name, limit, least=1))
-        check_addressable(
-            max_context=self.max_context,
-            max_batch=self.max_batch,
-            prefill_chunk=self.prefill_chunk,
-            blocks=self.blocks,
-        )
-
-    @property
-    def table_blocks(self) -> int:
-        """Blocks of one request."""
-        return -(-self.max_context // BLOCK_TOKENS)
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of every cache."""
-        needed = self.max_batch * self.table_blocks
-        return needed if self.cache_blocks is None else self.cache_blocks
-
-
-def trace_folder_of(kernel_cache: Path | None) -> Path | None:
-    """Return the folder for traced models beside the built kernels; None if there is no place."""
-    try:
-        return (kernel_cache or default_cache_dir()) / "traces"
-    except GraphError:  # no home directory: trace each time
-        return None
 
 
 def compile_model(
@@ -129,7 +74,7 @@ def compile_model(
             fidelity, or the dumps cannot be written.
     """
     chip = find_target(target)
-    limits = limits or Limits()
+    limits = limits or DEFAULT_LIMITS
     _check_dtype(dtype)
     check_mode(verify, verify_tokens)
     chosen = {
@@ -145,29 +90,14 @@ def compile_model(
     rewriting = Rewriting(writer, verifier, progress)
     serving, misses = rewriting.run("serving", captured.program, to_serving)
     check_caches(serving, limits.blocks, chip)
+    lowering = Lowering(chip, limits, writer, progress)
     programs: dict[str, Program] = {}
     lowered: dict[str, LaunchPlan] = {}
     weights: dict[str, WeightSpec] = {}
     for name in plans:
         programs[name], more = rewriting.run(name, serving, chosen[name])
-        progress(f"lower {name}", 0, 1)
-        start = time.perf_counter()
-        with near_misses_noted((*misses, *more)):
-            lowered[name], specs = lower_program(
-                programs[name],
-                target=chip,
-                name=name,
-                rows=limits.prefill_chunk if name == "prefill" else limits.max_batch,
-                requests=1 if name == "prefill" else limits.max_batch,
-                context=limits.max_context,
-                blocks=limits.blocks,
-            )
-        check_arena(lowered[name], chip)
+        lowered[name], specs = lowering.run(name, programs[name], (*misses, *more))
         weights.update({spec.name: spec for spec in specs})
-        if writer:
-            writer.timed(f"lower {name}", time.perf_counter() - start)
-            writer.plan(lowered[name], plan_cost_record(cost_of_plan(lowered[name], chip)))
-        progress(f"lower {name}", 1, 1)
     if verifier and writer:
         writer.timed("verification", verifier.seconds)
     return CompiledModel(
@@ -186,7 +116,7 @@ def compile_model(
 
 
 def _check_dtype(dtype: str | None) -> None:
-    if dtype is not None and dtype not in _DTYPES:
+    if dtype is not None and dtype not in DTYPES:
         raise GraphError(
             "unknown-dtype", f"no element format `{dtype}`", hint="use float32 or bfloat16"
         )
@@ -200,10 +130,10 @@ def _captured(
 ) -> CapturedModel:
     progress("capture", 0, 1)
     captured = capture_model(
-        model, dtype=_DTYPES[dtype] if dtype else None, trace_folder=trace_folder
+        model, dtype=DTYPES[dtype] if dtype else None, trace_folder=trace_folder
     )
     progress("capture", 1, 1)
-    if captured.facts.dtype not in _DTYPES.values():
+    if captured.facts.dtype not in DTYPES.values():
         raise GraphError(
             code="unknown-dtype",
             reason=f"the model computes in {captured.facts.dtype.value}, kernels in f32 and bf16",

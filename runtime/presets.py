@@ -1,11 +1,9 @@
 """Named pipelines from a captured program to the programs that are lowered."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 from ascendfx.codegen.ascendc.modelled_op_cost import ModelledOpCost
 from ascendfx.codegen.ascendc.target import Target
-from ascendfx.codegen.ascendc.work import StepSizes
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.absorb_projections import AbsorbProjections
 from ascendfx.passes.apply_rules import ApplyRules
@@ -20,6 +18,7 @@ from ascendfx.passes.search.match_engine import load_egglog
 from ascendfx.passes.search.search_forms import SearchForms
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.simplify import Simplify
+from ascendfx.runtime.limits import Limits
 
 TO_SERVING: tuple[ProgramPass, ...] = (*RAISE, ShareCommon(), DeriveIncrementalForm())
 """From the captured forward to the step over rows with caches."""
@@ -66,32 +65,8 @@ STRATEGIES = ("ordered", "search")
 """Rules in a fixed order, or the cheapest form that the rules reach."""
 
 
-class StepLimits(Protocol):
-    """What the choice of a form depends on; `ascendfx.runtime.compile_model.Limits` has it."""
-
-    @property
-    def max_batch(self) -> int:
-        """Requests of a decode step."""
-        ...
-
-    @property
-    def max_context(self) -> int:
-        """Tokens of a request."""
-        ...
-
-    @property
-    def prefill_chunk(self) -> int:
-        """Prompt tokens of a prefill step."""
-        ...
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of every cache."""
-        ...
-
-
 def passes_for(
-    plan: str, *, strategy: str = "ordered", target: Target, limits: StepLimits
+    plan: str, *, strategy: str = "ordered", target: Target, limits: Limits
 ) -> tuple[ProgramPass, ...]:
     """Return the passes from the serving form to the program that is lowered.
 
@@ -115,19 +90,7 @@ def passes_for(
     load_egglog()  # missing: refused before the work, not after it
     search = SearchForms(
         rules=SEARCHED,
-        costs=ModelledOpCost(target, largest_step_of(plan, limits), limits.blocks),
+        costs=ModelledOpCost(target, limits.step(plan), limits.blocks),
         ordered=_BEFORE_CLEAN_UP[plan],
     )
     return (search, *_CLEAN_UP)
-
-
-def largest_step_of(plan: str, limits: StepLimits) -> StepSizes:
-    """Return the step that a plan is made for.
-
-    Args:
-        plan: ``decode`` or ``prefill``.
-        limits: Sizes of the plan.
-    """
-    if plan == "prefill":
-        return StepSizes(limits.prefill_chunk, 1, limits.max_context)
-    return StepSizes(limits.max_batch, limits.max_batch, limits.max_context)

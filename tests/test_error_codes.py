@@ -85,7 +85,7 @@ def test_every_code_is_listed_once_where_it_is_raised() -> None:
         (["codegen/ascendc/launch_plan.py"], "codegen/ascendc/README.md"),
         (["codegen/ascendc/kernels/matmul.py"], "codegen/ascendc/README.md"),
         (["ir/capture/translate.py", "ir/text/parser.py"], "ir/README.md"),
-        (["ir/interpret.py", "runtime/limit.py"], "ir/README.md"),
+        (["ir/interpret.py", "runtime/checked_limit.py"], "ir/README.md"),
     ],
 )
 def test_the_home_of_a_code(files: list[str], home: str) -> None:

@@ -9,7 +9,6 @@ same two functions, `launch_cost` and `cost_of_plan`.
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
 from ascendfx.codegen.ascendc.target import Target
@@ -155,35 +154,3 @@ def cost_of_plan(plan: LaunchPlan, target: Target, step: StepSizes | None = None
         for name, count in launches.items()
     )
     return PlanCost(target.name, step, kernels)
-
-
-def plan_cost_record(cost: PlanCost) -> dict[str, Any]:
-    """Return the content of ``cost.json``."""
-    return {
-        "target": cost.target,
-        "step": {
-            "rows": cost.step.rows,
-            "requests": cost.step.requests,
-            "context": cost.step.context,
-        },
-        "launches": cost.launches,
-        "total": {
-            "microseconds": cost.seconds * 1e6,
-            "bytes": cost.bytes,
-            "flops": cost.flops,
-        },
-        "kernels": [
-            {
-                "name": each.work.kernel,
-                "kernel": f"{each.work.kernel}.cpp",
-                "launches": each.launches,
-                "microseconds": each.launches * each.each.seconds * 1e6,
-                "bytes": each.launches * each.each.bytes,
-                "flops": each.launches * each.each.flops,
-                "bound": each.each.bound,
-                "graph": each.work.graph,
-                "location": each.work.location,
-            }
-            for each in cost.kernels
-        ],
-    }

@@ -18,7 +18,7 @@ from ascendfx.codegen.ascendc.work_of_op import (
     work_of_op,
 )
 from ascendfx.ir import ops
-from ascendfx.ir.cache_block import BLOCK_TOKENS
+from ascendfx.ir.cache_block import blocks_for
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.op import Op
@@ -57,7 +57,7 @@ class ModelledOpCost:
     @property
     def capacity(self) -> Mapping[str, int]:
         """Largest value of each named size."""
-        table = -(-self.step.context // BLOCK_TOKENS)
+        table = blocks_for(self.step.context)
         return {**step_names(self.step), "blocks": self.blocks, "table_blocks": table}
 
     def of_op(self, site: OpSite) -> Cost | Refusal:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from ascendfx.ir.cache_block import BLOCK_TOKENS
+from ascendfx.ir.cache_block import blocks_for
 from ascendfx.ir.size import Dim, bind_size, named_size, simplify_size
 from ascendfx.ir.tensor_type import DType
 
@@ -122,7 +122,7 @@ class KernelWork:
 
 def step_names(step: StepSizes) -> Mapping[str, int]:
     """Return the value of each named size of a serving form."""
-    table_blocks = -(-step.context // BLOCK_TOKENS)
+    table_blocks = blocks_for(step.context)
     return {
         "rows": step.rows,
         "requests": step.requests,

@@ -31,11 +31,20 @@ from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.ir.text.literal import read_types
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.ir.text.printer import print_program
+from ascendfx.runtime.emulator.kernel_cache import default_cache_dir
 
 _STORED = frozenset(
     np.dtype(each) for each in (np.float32, np.float64, np.int64, np.int32, np.bool_)
 )
 _FIELD = "traced"
+
+
+def trace_folder_of(kernel_cache: Path | None) -> Path | None:
+    """Return the folder for traced models beside the built kernels; None if there is no place."""
+    try:
+        return (kernel_cache or default_cache_dir()) / "traces"
+    except GraphError:  # no home directory: trace each time
+        return None
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,11 @@ from pathlib import Path
 import click
 
 from ascendfx.passes.verification.verify_pass import table_lines
+from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
-from ascendfx.runtime.compile_model import Limits, compile_model, trace_folder_of
+from ascendfx.runtime.compile_model import compile_model
+from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.package.save_package import check_place, save_package
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import click
 
 from ascendfx.find_bundled_model import bundled_model
+from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
-from ascendfx.runtime.compile_model import compile_model, trace_folder_of
+from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.start_engine import start_engine
 
 

@@ -7,8 +7,9 @@ from typing import Any
 import click
 
 from ascendfx.codegen.ascendc.target import target_names
+from ascendfx.runtime.limits import DEFAULT_LIMITS, DTYPES
 from ascendfx.runtime.presets import STRATEGIES
-from ascendfx.runtime.verification import MODES
+from ascendfx.runtime.start_verifier import MODES
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -22,25 +23,25 @@ target: Decorator = click.option(
 )
 dtype: Decorator = click.option(
     "--dtype",
-    type=click.Choice(["float32", "bfloat16"]),
+    type=click.Choice(list(DTYPES)),
     default=None,
     help="Element format of weights and activations; default: the checkpoint's own.",
 )
 max_batch: Decorator = click.option(
     "--max-batch",
-    default=16,
+    default=DEFAULT_LIMITS.max_batch,
     show_default=True,
     help="Requests a decode step serves.",
 )
 max_context: Decorator = click.option(
     "--max-context",
-    default=1024,
+    default=DEFAULT_LIMITS.max_context,
     show_default=True,
     help="Tokens of a request, prompt and answer.",
 )
 prefill_chunk: Decorator = click.option(
     "--prefill-chunk",
-    default=128,
+    default=DEFAULT_LIMITS.prefill_chunk,
     show_default=True,
     help="Prompt tokens a prefill step serves.",
 )

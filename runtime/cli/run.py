@@ -5,10 +5,11 @@ from pathlib import Path
 
 import click
 
+from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.read_text import read_text
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
-from ascendfx.runtime.compile_model import compile_model, trace_folder_of
+from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.package.load_package import load
 from ascendfx.runtime.package.save_package import MANIFEST

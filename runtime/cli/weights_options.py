@@ -10,7 +10,7 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.runtime.dumps.dump_weights import weights_for
 from ascendfx.runtime.dumps.read_dump import Dump
-from ascendfx.runtime.verification import token_ids
+from ascendfx.runtime.start_verifier import token_ids
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 

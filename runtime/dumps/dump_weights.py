@@ -8,13 +8,11 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
 from ascendfx.ir.tensor_source import TensorsByKey, TensorSource
-from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.random_weights import checkpoint_types, random_weights
 from ascendfx.runtime.checkpoint.capture_model import capture_model
-from ascendfx.runtime.compile_model import trace_folder_of
+from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.dumps.read_dump import Dump
-
-_DTYPES = {"float32": DType.F32, "bfloat16": DType.BF16}
+from ascendfx.runtime.limits import DTYPES
 
 
 def weights_for(
@@ -40,7 +38,7 @@ def weights_for(
             reason="the dump is of a module, so it names no checkpoint",
             hint="pass --checkpoint DIR, or --random SEED for random weights",
         )
-    dtype = _DTYPES.get(dump.header.dtype or "")
+    dtype = DTYPES.get(dump.header.dtype or "")
     source = capture_model(directory, dtype=dtype, trace_folder=trace_folder_of(None)).source
     check_weights(program, source, str(directory))
     return TensorsByKey(source)

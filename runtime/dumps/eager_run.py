@@ -9,7 +9,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import TensorsByKey
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.runtime.checkpoint.capture_model import capture_model
-from ascendfx.runtime.compile_model import trace_folder_of
+from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.dumps.compare_tensors import Compared, compare_modules
 from ascendfx.runtime.dumps.tensor_dump import dump_tensors
 from ascendfx.runtime.presets import serving_passes

@@ -10,13 +10,13 @@ import numpy as np
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.arguments import check_flag, check_function, checked_path, wrong_type
+from ascendfx.runtime.checked_limit import checked_limit
 from ascendfx.runtime.engine.block_pool import BlockPool
 from ascendfx.runtime.engine.request import ActiveRequest, Generation
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.step_builder import build_step
 from ascendfx.runtime.engine.text_codec import TextCodec
 from ascendfx.runtime.executor.step import Executor, StepOutputs
-from ascendfx.runtime.limit import checked_limit
 from ascendfx.runtime.number_range import first_not_finite
 
 if TYPE_CHECKING:

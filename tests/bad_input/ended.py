@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ascendfx.runtime.compile_model import Limits
+from ascendfx.runtime.limits import Limits
 
 LIMITS = Limits(max_batch=2, max_context=128, prefill_chunk=8, cache_blocks=2)
 WEIGHTS = "model.safetensors"

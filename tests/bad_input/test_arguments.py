@@ -15,9 +15,9 @@ import pytest
 
 import ascendfx
 from ascendfx import GraphError
-from ascendfx.runtime.compile_model import Limits
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.engine.engine import Engine
+from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.start_engine import start_engine
 from tests.bad_input.ended import Command
 

@@ -19,7 +19,8 @@ def compile_one(layers: int) -> dict[str, float]:
     import torch  # noqa: PLC0415  # only the child needs it
     from transformers import DeepseekV3Config, DeepseekV3ForCausalLM  # noqa: PLC0415
 
-    from ascendfx.runtime.compile_model import Limits, compile_model  # noqa: PLC0415
+    from ascendfx.runtime.compile_model import compile_model  # noqa: PLC0415
+    from ascendfx.runtime.limits import Limits  # noqa: PLC0415
 
     # The defaults of DeepseekV3Config are those of the published checkpoint.
     config = DeepseekV3Config(num_hidden_layers=layers, torch_dtype="bfloat16")

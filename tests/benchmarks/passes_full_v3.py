@@ -14,7 +14,7 @@ from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
 from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.passes.pipeline import PassRun, run_pipeline
 from ascendfx.runtime.checkpoint.capture_model import capture_model
-from ascendfx.runtime.compile_model import Limits
+from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.presets import passes_for, serving_passes
 
 LIMIT_SECONDS = 20.0

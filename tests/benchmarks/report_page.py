@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from ascendfx.find_bundled_model import bundled_model
-from ascendfx.runtime.compile_model import Limits, compile_model, trace_folder_of
+from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
+from ascendfx.runtime.compile_model import compile_model
+from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.report.read_whole_dump import read_whole_dump
 from ascendfx.runtime.report.write_page import write_page
 from tests.report.conftest import find_browser

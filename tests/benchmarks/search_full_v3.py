@@ -29,7 +29,7 @@ from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.search.op_cost import Cost
 from ascendfx.passes.search.search_forms import SearchForms
 from ascendfx.runtime.checkpoint.capture_model import capture_model
-from ascendfx.runtime.compile_model import Limits
+from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.presets import TO_SERVING, passes_for
 from tests.search.reference_layer import reference_layer
 

@@ -16,7 +16,7 @@ from ascendfx.passes.verification.follow_truth import find_truth
 from ascendfx.runtime.cli.main import cli
 from ascendfx.runtime.dumps.dump_weights import check_weights
 from ascendfx.runtime.dumps.read_dump import read_dump
-from ascendfx.runtime.verification import token_ids
+from ascendfx.runtime.start_verifier import token_ids
 from tests.dumps.planted_dump import dump_with
 from tests.passes.test_raising_models import captured
 

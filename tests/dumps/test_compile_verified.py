@@ -9,8 +9,9 @@ from transformers import LlamaConfig, LlamaForCausalLM
 
 import ascendfx
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli.main import cli
-from ascendfx.runtime.compile_model import compile_model, trace_folder_of
+from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.dumps.json_file import read_json_file
 from tests.dumps import planted
 

@@ -11,7 +11,8 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import GraphBuilder, Value
 from ascendfx.ir.ops import Multiply, Silu, Swiglu
 from ascendfx.ir.text.parser import parse_program
-from ascendfx.runtime.compile_model import compile_model, trace_folder_of
+from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
+from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.dumps.read_dump import read_dump
 
 _EXAMPLE = """graph @g {

@@ -13,7 +13,8 @@ import os, sys
 os.cpu_count = lambda: int(sys.argv[2])
 from pathlib import Path
 import ascendfx
-from ascendfx.runtime.compile_model import compile_model, trace_folder_of
+from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
+from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.package.save_package import save_package
 folder = Path(sys.argv[1])
 traces = trace_folder_of(None) if sys.argv[3] == "kept" else None

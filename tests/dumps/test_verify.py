@@ -24,7 +24,7 @@ from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
 from ascendfx.runtime.progress import silent
 from ascendfx.runtime.rewriting import Rewriting
-from ascendfx.runtime.verification import check_mode, token_ids
+from ascendfx.runtime.start_verifier import check_mode, token_ids
 from tests.dumps import planted
 from tests.passes.test_raising_models import captured
 

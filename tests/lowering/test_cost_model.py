@@ -12,7 +12,6 @@ from ascendfx.codegen.ascendc.cost_model import (
     StepSizes,
     cost_of_plan,
     launch_cost,
-    plan_cost_record,
 )
 from ascendfx.codegen.ascendc.lowering.lower_program import lower_program
 from ascendfx.codegen.ascendc.target import find_target
@@ -22,6 +21,7 @@ from ascendfx.ir import ops
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.size import named_size
 from ascendfx.ir.tensor_type import DType, TensorType
+from ascendfx.runtime.dumps.plan_cost_record import plan_cost_record
 from tests.lowering.serving_programs import Shape, serving_program
 
 TARGET = find_target("ascend910b1")

@@ -11,9 +11,9 @@ from ascendfx.codegen.ascendc.lowering.tabulate_positions import TabulatePositio
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
 from ascendfx.passes.fold_weights import FoldWeights
-from ascendfx.runtime.compile_model import Limits
 from ascendfx.runtime.engine.request import ActiveRequest
 from ascendfx.runtime.executor.step import Executor
+from ascendfx.runtime.limits import Limits
 from tests.lowering.rounding_noise import noise_bounds
 from tests.models.teacher_forcing import run_step
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendfx.ir.cache_block import BLOCK_TOKENS
+from ascendfx.ir.cache_block import BLOCK_TOKENS, blocks_for
 from ascendfx.runtime.engine.request import ActiveRequest
 from ascendfx.runtime.engine.step_builder import build_step
 from ascendfx.runtime.executor.step import Executor
@@ -17,7 +17,7 @@ def _requests(texts: Sequence[Sequence[int]], blocks: int) -> list[ActiveRequest
     free = list(range(blocks))
     requests = [ActiveRequest(i, tuple(text), 1) for i, text in enumerate(texts)]
     for request in requests:
-        request.blocks = [free.pop() for _ in range(-(-len(request.prompt) // BLOCK_TOKENS))]
+        request.blocks = [free.pop() for _ in range(blocks_for(len(request.prompt)))]
     return requests
 
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from ascendfx.find_bundled_model import bundled_model
-from ascendfx.runtime.compile_model import compile_model, trace_folder_of
+from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
+from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.report import write_page as module
 from ascendfx.runtime.report.page_data import kernel_texts, page_data
 from ascendfx.runtime.report.read_whole_dump import read_whole_dump

@@ -7,7 +7,8 @@ from transformers import DeepseekV3Config
 
 from ascendfx import GraphError
 from ascendfx.ir.location import UNKNOWN, Location
-from ascendfx.runtime.compile_model import Limits, compile_model
+from ascendfx.runtime.compile_model import compile_model
+from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.near_misses import near_misses_at, near_misses_noted
 from tests.models.random_checkpoint import random_model
 

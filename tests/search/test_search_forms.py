@@ -22,7 +22,7 @@ from ascendfx.passes.rules import SEARCHED, compose_linears
 from ascendfx.passes.search.op_cost import Cost, OpSite, Refusal
 from ascendfx.passes.search.saturate import SearchLimits
 from ascendfx.passes.search.search_forms import SearchForms
-from ascendfx.runtime.compile_model import Limits
+from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.presets import passes_for
 from tests.search.random_layers import layers
 from tests.search.search_case import DENSE, costs_of, load

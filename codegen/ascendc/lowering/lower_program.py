@@ -29,7 +29,7 @@ from ascendfx.codegen.ascendc.lowering.view import CapacityOf, capacities, stora
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.codegen.ascendc.weight_spec import WeightSpec
 from ascendfx.codegen.ascendc.work import KernelWork
-from ascendfx.ir.cache_block import BLOCK_TOKENS
+from ascendfx.ir.cache_block import blocks_for
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.ops import RouteTopk
@@ -67,7 +67,7 @@ def lower_program(
         GraphError: An operation has no kernel, or the program is no serving form.
     """
     sizes = Capacities(
-        rows, requests, context, blocks, -(-context // BLOCK_TOKENS), pairs_per_row(program)
+        rows, requests, context, blocks, blocks_for(context), pairs_per_row(program)
     )
     capacity = {
         "rows": rows,

@@ -1,11 +1,17 @@
 """Sizes of plans are whole numbers of at least one; remarks on those beyond the model's own."""
 
+from dataclasses import asdict
+from inspect import signature
+
 import numpy as np
 import pytest
 from transformers import LlamaConfig
 
+import ascendfx
+from ascendfx.codegen.ascendc.work import StepSizes
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.runtime.compile_model import Limits, compile_model
+from ascendfx.runtime.compile_model import compile_model
+from ascendfx.runtime.limits import DEFAULT_LIMITS, Limits
 from tests.models.random_checkpoint import random_model
 
 
@@ -44,3 +50,14 @@ def test_a_context_beyond_the_one_of_the_model_is_remarked_with_both_numbers() -
         "max_context is 1,501, LlamaForCausalLM was made for 1,500 tokens "
         "(max_position_embeddings): answers may get worse beyond; max_context=1500 ends texts there"
     )
+
+
+def test_sizes_by_default_are_those_of_the_public_function() -> None:
+    shown = signature(ascendfx.compile).parameters
+    assert {name: shown[name].default for name in asdict(DEFAULT_LIMITS)} == asdict(DEFAULT_LIMITS)
+
+
+def test_a_decode_step_has_a_row_of_each_request_and_a_prefill_step_those_of_one() -> None:
+    limits = Limits(max_batch=3, max_context=300, prefill_chunk=40)
+    assert limits.step("decode") == StepSizes(3, 3, 300)
+    assert limits.step("prefill") == StepSizes(40, 1, 300)
