@@ -25,7 +25,7 @@ def check_mode(verify: str | None, tokens: Sequence[Sequence[int]] | None = None
         GraphError: There is no such mode, or the tokens are no lists of ids.
     """
     for text in [] if tokens is None else tokens if isinstance(tokens, list | tuple) else [tokens]:  # pyright: ignore[reportUnnecessaryIsInstance]
-        if isinstance(text, str) or not isinstance(text, Sequence | np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if isinstance(text, str | bytes) or not isinstance(text, Sequence | np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong_type("verify_tokens", tokens, "a list of lists of token ids")
         if not all(isinstance(each, int | np.integer) for each in text):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong_type("verify_tokens", tokens, "a list of lists of token ids")
