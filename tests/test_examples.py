@@ -25,7 +25,11 @@ def test_the_example_runs(example: Path, tmp_path: Path) -> None:
     if example.stem.startswith("03"):
         assert "= silu %0 : f32[tokens, 8]" in done.stdout
         assert "{'recognise-silu': {'recognised': 1}}" in done.stdout
+    if example.stem.startswith("04"):
+        assert "{'open-swiglu': 3}" in done.stdout
+        assert "error[rule-not-proved]: exchange-swiglu: the sides differ for k=2" in done.stdout
+        assert "the difference is -gate_0*up_0/" in done.stdout
 
 
 def test_there_are_examples() -> None:
-    assert len(EXAMPLES) >= 3
+    assert len(EXAMPLES) >= 4
