@@ -22,7 +22,7 @@ import sys
 import types
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -35,16 +35,7 @@ from ascendfx.ir.size import bind_size
 from ascendfx.ir.tensor_type import DType
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.apply_rules import ApplyRules
-from ascendfx.passes.proof.check_examples import check_example, check_fires, check_necessity
-from ascendfx.passes.proof.check_sides import (
-    check_fidelity,
-    check_growth,
-    check_identity,
-    check_numbers,
-    check_types,
-    check_values,
-)
-from ascendfx.passes.proof.wild_sites import check_changed_example, check_wild_sites
+from ascendfx.passes.check_rule import CHECKS, Checked, RuleCheck, SpellingCheck
 from ascendfx.passes.rule import Rule, parse_operand
 from ascendfx.passes.rule_sides import (
     FREE,
@@ -73,8 +64,9 @@ _CRASHES = (
 """What a changed rule may raise when it is loaded or used: then nobody can use it either."""
 UNNOTICED = ("equivalent", "proved", "survived")
 """Verdicts other than what caught a mutant."""
+_SLOW = ("numbers", "changed example", "wild sites", "identity", "fidelity", "growth")
+"""Checks that come after all others, in this order: a mutant is caught by the fastest."""
 _SPELLINGS = 3
-_GRAPH_MUTANTS = 40
 _SIZES = 400
 _SECONDS = 100
 
@@ -240,29 +232,32 @@ def format_forced(rule: Rule, original: Rule, name: str) -> bool:
 
 def noticed(rule: Rule, original: Rule) -> Iterator[str]:
     """Yield which check fails, the fast ones first."""
-    few = rule.spellings[:: max(1, len(rule.spellings) // _SPELLINGS)]
-    checked = replace(rule, spellings=few)
-    if list(check_values(rule)):
-        yield "values"
-    yield from ("types" for s in few if check_types(checked, s))
-    yield from ("fires" for s in few if check_fires(checked, s))
-    if check_example(rule, example(rule.name)):
-        yield "example"
+    slow = sorted(
+        (each for each in CHECKS if each.name in _SLOW), key=lambda each: _SLOW.index(each.name)
+    )
+    yield from failed(rule, [each for each in CHECKS if each not in slow])
     if output(rule, rule.name) != output(original, rule.name):
         yield "filecheck"
     for path in sorted(EXAMPLES.glob(f"{rule.name}.*.ir")):
         if output(rule, path.stem) != output(original, path.stem):
             yield "refused example"
-    for condition in rule.when:
-        if list(check_necessity(rule, condition, example(f"{rule.name}.{condition.blocks}"))):
-            yield "necessity"
-    yield from ("numbers" for s in few if check_numbers(checked, s, trials=6, seed=0))
-    if check_changed_example(rule, example(rule.name), seed=0):
-        yield "changed example"
-    yield from ("wild site" for s in few if check_wild_sites(checked, s, seed=0))
-    yield from ("proof" for s in few if list(check_identity(checked, s)))
-    yield from ("fidelity" for s in few if check_fidelity(checked, s, trials=6, seed=0))
-    yield from ("growth" for s in few if check_growth(checked, s, seed=0))
+    yield from failed(rule, slow)
+
+
+def failed(rule: Rule, checks: Iterable[RuleCheck | SpellingCheck]) -> Iterator[str]:
+    """Yield the names of those checks that find something, with few of many spellings."""
+    spread = np.linspace(0, len(rule.spellings) - 1, _SPELLINGS).astype(int)
+    few = tuple(rule.spellings[i] for i in dict.fromkeys(spread.tolist()))
+    examples = {each.blocks: example(f"{rule.name}.{each.blocks}") for each in rule.when}
+    whole = Checked(rule, {"": example(rule.name), **examples}, trials=6)
+    for check in checks:
+        if isinstance(check, RuleCheck):
+            found = any(check.problems(whole))
+        else:
+            part = replace(whole, rule=replace(rule, spellings=few))
+            found = any(each for s in few for each in check.problems(part, s))
+        if found:
+            yield check.name
 
 
 def output(rule: Rule, name: str) -> object:
