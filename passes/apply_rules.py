@@ -10,6 +10,7 @@ from ascendfx.ir.graph import Graph, GraphBuilder, Value
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import Fidelity, GraphPass, GraphResult
 from ascendfx.passes.match import Miss, Pattern, concrete_holes, match_at, patterns_of
+from ascendfx.passes.remark import Remark
 from ascendfx.passes.rule import Rule, Site, as_tuple
 
 
@@ -80,9 +81,9 @@ def right_side(
         return as_tuple(rule.rhs(builder, concrete_holes(**site.holes), *operands))
 
 
-def _find(graph: Graph, patterns: Sequence[Pattern]) -> tuple[list[_Site], tuple[str, ...]]:
+def _find(graph: Graph, patterns: Sequence[Pattern]) -> tuple[list[_Site], tuple[Remark, ...]]:
     sites: list[_Site] = []
-    remarks: list[str] = []
+    remarks: list[Remark] = []
     covered: set[int] = set()
     taken: set[Value] = set()
     for position in reversed(range(len(graph.nodes))):
@@ -108,7 +109,7 @@ def _find(graph: Graph, patterns: Sequence[Pattern]) -> tuple[list[_Site], tuple
 
 def _match_node(
     graph: Graph, patterns: Sequence[Pattern], position: int
-) -> tuple[_Site | None, list[str]]:
+) -> tuple[_Site | None, list[Remark]]:
     nearest: dict[str, Miss] = {}
     for pattern in patterns:
         root = pattern.outputs[0]
@@ -124,7 +125,7 @@ def _match_node(
         if near and (name not in nearest or result.matched > nearest[name].matched):
             nearest[name] = result
     return None, [
-        f"{name}: {miss.reason} at {graph.nodes[miss.position].location}"
+        Remark(f"{name}: {miss.reason}", graph.nodes[miss.position].location)
         for name, miss in nearest.items()
     ]
 

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.program import Program
+from ascendfx.passes.remark import Remark
 
 
 class Fidelity(enum.Enum):
@@ -28,12 +29,12 @@ class PassResult:
     Attributes:
         program: The result; the same object if nothing applied.
         statistics: Counts by name, for the report.
-        remarks: One line per missed opportunity: where, and why not.
+        remarks: One per missed opportunity: where, and why not.
     """
 
     program: Program
     statistics: Mapping[str, int] = field(default_factory=dict[str, int])
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class GraphResult:
 
     graph: Graph
     statistics: Mapping[str, int] = field(default_factory=dict[str, int])
-    remarks: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +77,10 @@ class GraphPass(ProgramPass):
         """Transform every graph of the program."""
         results = [self.run_graph(graph) for graph in program.graphs]
         if all(r.graph is g for r, g in zip(results, program.graphs, strict=True)):
-            return PassResult(program, {}, tuple(line for r in results for line in r.remarks))
+            return PassResult(program, {}, tuple(each for r in results for each in r.remarks))
         statistics: dict[str, int] = {}
         for result in results:
             for what, count in result.statistics.items():
                 statistics[what] = statistics.get(what, 0) + count
         changed = Program(tuple(r.graph for r in results), program.recipes).pruned()
-        return PassResult(changed, statistics, tuple(line for r in results for line in r.remarks))
+        return PassResult(changed, statistics, tuple(each for r in results for each in r.remarks))

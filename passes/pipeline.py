@@ -19,6 +19,7 @@ from ascendfx.passes.mask_by_addition import MaskByAddition
 from ascendfx.passes.narrow_repeated_inputs import NarrowRepeatedInputs
 from ascendfx.passes.raise_operations import RaiseOperations
 from ascendfx.passes.recognise_causal_mask import RecogniseCausalMask
+from ascendfx.passes.remark import Remark
 from ascendfx.passes.rules import RULES
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.share_key_heads import ShareKeyHeads
@@ -77,7 +78,7 @@ class PassRun:
     rewrite: ProgramPass
     seconds: float
     statistics: Mapping[str, int]
-    remarks: tuple[str, ...]
+    remarks: tuple[Remark, ...]
     before: Program
     program: Program
 
@@ -131,4 +132,11 @@ def _check_result(name: str, result: object) -> None:
             hint="a pass returns PassResult(program), with the program it was given if nothing "
             "applied",
         )
+    for each in result.remarks:
+        if not isinstance(each, Remark):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise GraphError(
+                "pass-result",
+                f"pass `{name}` gave the remark {each!r}, which is no Remark",
+                hint="give Remark(text, node.location), of ascendfx.passes.remark",
+            )
     verify_values(result.program, made_by=f"pass `{name}`")

@@ -16,6 +16,7 @@ from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import Fidelity, GraphPass, GraphResult
 from ascendfx.passes.rebuild import rebuild
+from ascendfx.passes.remark import Remark
 
 LOWEST = {
     DType.F16: -65504.0,
@@ -47,13 +48,13 @@ class RecogniseCausalMask(GraphPass):
     def run_graph(self, graph: Graph) -> GraphResult:
         """Drop the causal masks."""
         causal: dict[int, bool] = {}
-        remarks: list[str] = []
+        remarks: list[Remark] = []
         for position, node in enumerate(graph.nodes):
             if isinstance(node.op, Attention) and node.op.masked:
                 reason = why_not_causal(graph, node)
                 causal[position] = not reason
                 if reason:
-                    remarks.append(f"recognise-causal-mask: {reason} at {node.location}")
+                    remarks.append(Remark(f"recognise-causal-mask: {reason}", node.location))
         if not any(causal.values()):
             return GraphResult(graph, {}, tuple(remarks))
 

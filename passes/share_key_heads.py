@@ -9,6 +9,7 @@ from ascendfx.ir.tensor_type import TensorType
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import Fidelity, GraphPass, GraphResult
 from ascendfx.passes.rebuild import rebuild
+from ascendfx.passes.remark import Remark
 
 _HEADS = 2
 
@@ -32,7 +33,7 @@ class ShareKeyHeads(GraphPass):
     def run_graph(self, graph: Graph) -> GraphResult:
         """Replace every repeated key or value operand."""
         shared = 0
-        remarks: list[str] = []
+        remarks: list[Remark] = []
 
         def emit(
             builder: GraphBuilder, _position: int, node: Node, operands: tuple[Value, ...]
@@ -48,7 +49,7 @@ class ShareKeyHeads(GraphPass):
                     result[i] = source
                     shared += 1
                 elif source:
-                    remarks.append(f"share-key-heads: {source} at {node.location}")
+                    remarks.append(Remark(f"share-key-heads: {source}", node.location))
             return builder.add_multi(node.op, *result)
 
         after = rebuild(graph, emit)

@@ -10,6 +10,7 @@ from ascendfx.codegen.ascendc.lowering.lower_program import lower_program
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.codegen.ascendc.weight_spec import WeightSpec
 from ascendfx.ir.program import Program
+from ascendfx.passes.remark import Remark
 from ascendfx.runtime.device_memory import check_arena
 from ascendfx.runtime.dumps.plan_cost_record import plan_cost_record
 from ascendfx.runtime.dumps.write_dump import DumpWriter
@@ -35,7 +36,7 @@ class Lowering:
     progress: Progress
 
     def run(
-        self, name: str, program: Program, remarks: Sequence[str]
+        self, name: str, program: Program, remarks: Sequence[Remark]
     ) -> tuple[LaunchPlan, tuple[WeightSpec, ...]]:
         """Return the plan of a program, and the weights it reads.
 

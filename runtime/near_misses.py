@@ -5,10 +5,11 @@ from contextlib import contextmanager
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.location import UNKNOWN, Location
+from ascendfx.passes.remark import Remark
 
 
 @contextmanager
-def near_misses_noted(remarks: Sequence[str]) -> Generator[None]:
+def near_misses_noted(remarks: Sequence[Remark]) -> Generator[None]:
     """Give errors raised inside the near misses of their place as notes.
 
     An operation that no kernel takes is often part of a larger one that a pass nearly recognised.
@@ -25,17 +26,17 @@ def near_misses_noted(remarks: Sequence[str]) -> Generator[None]:
         raise
 
 
-def near_misses_at(location: Location, remarks: Sequence[str]) -> tuple[str, ...]:
+def near_misses_at(location: Location, remarks: Sequence[Remark]) -> tuple[str, ...]:
     """Return remarks on a line, then those on other lines of the module called there.
 
     Each reason stands once, with its first place. There are none if the place is not known.
     """
     if location == UNKNOWN:
         return ()
-    there = [each for each in remarks if each.endswith(f" at {location}")]
+    there = [each for each in remarks if each.location == location]
     if location.module:
-        there += [each for each in remarks if each.endswith(f" in {location.module}")]
-    first: dict[str, str] = {}
+        there += [each for each in remarks if each.location.module == location.module]
+    first: dict[str, Remark] = {}
     for each in there:
-        first.setdefault(each.rpartition(" at ")[0], each)
-    return tuple(first.values())
+        first.setdefault(each.text, each)
+    return tuple(map(str, first.values()))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import PassRun, run_pipeline
+from ascendfx.passes.remark import Remark
 from ascendfx.passes.verification.verify_pass import PassVerifier, fidelity_error, rewritten
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.near_misses import near_misses_noted
@@ -29,7 +30,7 @@ class Rewriting:
 
     def run(
         self, stage: str, program: Program, passes: Sequence[ProgramPass]
-    ) -> tuple[Program, tuple[str, ...]]:
+    ) -> tuple[Program, tuple[Remark, ...]]:
         """Return the program after the passes, and their remarks.
 
         Raises:
@@ -39,7 +40,7 @@ class Rewriting:
         start = time.perf_counter()
         if self.writer:
             self.writer.stage(stage, program)
-        remarks: list[str] = []
+        remarks: list[Remark] = []
         done = 0
         self.progress(stage, 0, len(passes))
 

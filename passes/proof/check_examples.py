@@ -58,7 +58,7 @@ def check_necessity(rule: Rule, condition: Precondition, example: Program | None
     others = replace(rule, when=tuple(each for each in rule.when if each is not condition))
     if not _would_change(others, example):
         yield f"the precondition `{blocks}` is not what forbids it in its example"
-    elif not any(condition.otherwise in remark for remark in result.remarks):
+    elif not any(condition.otherwise in remark.text for remark in result.remarks):
         yield f"in the example of `{blocks}` its remark is not given"
 
 

@@ -8,6 +8,7 @@ from ascendfx.ir.graph import Graph
 from ascendfx.ir.ops import Call
 from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.remark import Remark
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.search.candidates import candidates_of
 from ascendfx.passes.search.extract import build_form, extract
@@ -52,7 +53,7 @@ class SearchForms(ProgramPass):
             ordered = each.run(ordered).program
         graphs: list[Graph] = []
         statistics: dict[str, int] = {}
-        remarks: list[str] = []
+        remarks: list[Remark] = []
         for graph in program.graphs:
             if any(isinstance(node.op, Call) for node in graph.nodes):
                 graphs.append(graph)
@@ -68,7 +69,7 @@ class SearchForms(ProgramPass):
         )
 
     def _search(self, given: Graph, ordered: Graph) -> "_Searched":
-        remarks: list[str] = []
+        remarks: list[Remark] = []
         statistics: dict[str, int] = {}
         found = given
         for _ in range(self.rounds):
@@ -81,28 +82,33 @@ class SearchForms(ProgramPass):
         known = {name: cost for name, cost in costs.items() if isinstance(cost, Cost)}
         for name, cost in costs.items():
             if isinstance(cost, Refusal) and (name == "search" or not known):
-                remarks.append(f"@{given.name}: the {name} form has no kernel: {cost.reason}")
+                told = f"@{given.name}: the {name} form has no kernel: {cost.reason}"
+                remarks.append(Remark(told))
         for name, cost in known.items():
             statistics.update(_figures(f"{given.name}, {name}", cost))
         if not known:
             return _Searched(given, statistics, tuple(dict.fromkeys(remarks)))
         best = min(known, key=lambda name: known[name].femtoseconds)
         if best != "search":
-            remarks.append(f"@{given.name}: the {best} form is chosen, search found no better one")
+            told = f"@{given.name}: the {best} form is chosen, search found no better one"
+            remarks.append(Remark(told))
         statistics.update(_figures(f"{given.name}, chosen", known[best]))
         return _Searched(forms[best], statistics, tuple(dict.fromkeys(remarks)))
 
-    def _round(self, graph: Graph, remarks: list[str], statistics: dict[str, int]) -> Graph | None:
+    def _round(
+        self, graph: Graph, remarks: list[Remark], statistics: dict[str, int]
+    ) -> Graph | None:
         saturation = saturate(graph, self.rules, self.limits)
         if saturation.stopped:
-            remarks.append(f"@{graph.name}: search stopped early at {saturation.stopped}")
+            told = f"@{graph.name}: search stopped early at {saturation.stopped}"
+            remarks.append(Remark(told))
         candidates = candidates_of(saturation, self.costs)
         given = {each: made[0] for each, made in candidates.makers.items()}
         form = extract(candidates, (given,))
         key = f"{graph.name}: nodes of all forms"
         statistics[key] = max(statistics.get(key, 0), saturation.values.size)
         if form is None:
-            remarks += [f"@{graph.name}: {reason}" for reason in candidates.refused]
+            remarks += [Remark(f"@{graph.name}: {reason}") for reason in candidates.refused]
             return None
         return Simplify().run_graph(build_form(candidates, form, graph)).graph
 
@@ -111,7 +117,7 @@ class SearchForms(ProgramPass):
 class _Searched:
     graph: Graph
     statistics: Mapping[str, int]
-    remarks: tuple[str, ...]
+    remarks: tuple[Remark, ...]
 
 
 def _figures(name: str, cost: Cost) -> dict[str, int]:

@@ -82,7 +82,7 @@ class DumpWriter:
                 "fidelity": run.rewrite.fidelity.value,
                 "parameters": dict(form.parameters),
                 "statistics": dict(run.statistics),
-                "remarks": list(run.remarks),
+                "remarks": list(map(str, run.remarks)),
                 "changed": run.changed,
                 "error": asdict(check.error) if check else None,
                 "broken": check.broken or None if check else None,

@@ -81,3 +81,10 @@ def test_a_pass_that_returns_something_else_is_named(what: object) -> None:
     with pytest.raises(GraphError, match=r"error\[pass-result\]: pass `mine` returned `") as caught:
         run_pipeline(captured("llama_f32"), [Returns(what)])
     assert "PassResult(program)" in caught.value.hint
+
+
+def test_a_remark_that_is_text_is_told_what_it_should_be() -> None:
+    program = captured("llama_f32")
+    result = PassResult(program, {}, ("no place",))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(GraphError, match=r"pass `mine` gave the remark 'no place', which is no"):
+        run_pipeline(program, [Returns(result)])

@@ -135,7 +135,7 @@ def test_attention_in_a_window_keeps_its_mask_and_says_why() -> None:
     (op,) = (node.op for node in program.graphs[1].nodes if node.op.mnemonic == "attention")
     assert (op.causal, op.masked) == (False, True)  # pyright: ignore[reportAttributeAccessIssue]
     (remark,) = (line for run in done for line in run.remarks)
-    assert "with 17 tokens token 16 adds -3.4028234663852886e+38 for token 0" in remark
+    assert "with 17 tokens token 16 adds -3.4028234663852886e+38 for token 0" in remark.text
 
 
 @every_model

@@ -7,17 +7,18 @@ from transformers import DeepseekV3Config
 
 from ascendfx import GraphError
 from ascendfx.ir.location import UNKNOWN, Location
+from ascendfx.passes.remark import Remark
 from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.near_misses import near_misses_at, near_misses_noted
 from tests.models.random_checkpoint import random_model
 
 REMARKS = (
-    "swiglu: two readers at model.py:7 in layers.0.mlp",
-    "route-topk: too few at model.py:9 in layers.0.mlp.gate",
-    "route-topk: too few at model.py:10 in layers.0.mlp.gate",
-    "rms-norm: no gain at model.py:11 in layers.0.mlp.gate",
-    "@layer_0: search stopped early at 70 nodes",
+    Remark("swiglu: two readers", Location("model.py", 7, "layers.0.mlp")),
+    Remark("route-topk: too few", Location("model.py", 9, "layers.0.mlp.gate")),
+    Remark("route-topk: too few", Location("model.py", 10, "layers.0.mlp.gate")),
+    Remark("rms-norm: no gain", Location("model.py", 11, "layers.0.mlp.gate")),
+    Remark("@layer_0: search stopped early at 70 nodes"),
 )
 
 
@@ -33,9 +34,15 @@ REMARKS = (
     ids=["line first", "same module", "end of another name", "without module", "nowhere"],
 )
 def test_remarks_of_the_line_come_before_those_of_the_module(
-    location: Location, notes: tuple[str, ...]
+    location: Location, notes: tuple[Remark, ...]
 ) -> None:
-    assert near_misses_at(location, REMARKS) == notes
+    assert near_misses_at(location, REMARKS) == tuple(map(str, notes))
+
+
+def test_words_of_a_remark_are_no_place() -> None:
+    here, there = Location("a at model.py", 7), Location("model.py", 7)
+    assert near_misses_at(there, [Remark("x: no", here), Remark("y: not at model.py:7")]) == ()
+    assert near_misses_at(here, [Remark("x: no", here)]) == ("x: no at a at model.py:7",)
 
 
 def test_an_error_with_notes_keeps_them() -> None:

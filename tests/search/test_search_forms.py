@@ -60,8 +60,10 @@ def test_a_search_that_is_cut_short_falls_back_to_the_order_and_says_both() -> N
         SEARCHED, costs, ordered=(AbsorbProjections(),), limits=SearchLimits(nodes=70)
     )
     result = rewrite.run(Program((load(DENSE),)))
-    assert "@layer_0: search stopped early at 70 nodes" in result.remarks
-    assert "@layer_0: the ordered form is chosen, search found no better one" in result.remarks
+    assert "@layer_0: search stopped early at 70 nodes" in map(str, result.remarks)
+    assert "@layer_0: the ordered form is chosen, search found no better one" in map(
+        str, result.remarks
+    )
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,10 @@ def test_a_graph_without_kernels_is_left_alone_with_the_reasons() -> None:
     program = Program((load(DENSE),))
     result = SearchForms((), _NoKernels()).run(program)
     assert result.program is program
-    assert "@layer_0: linear: nothing has a kernel" in result.remarks
-    assert "@layer_0: the given form has no kernel: nothing has a kernel" in result.remarks
+    assert "@layer_0: linear: nothing has a kernel" in map(str, result.remarks)
+    assert "@layer_0: the given form has no kernel: nothing has a kernel" in map(
+        str, result.remarks
+    )
 
 
 def test_the_pass_can_be_written_down_and_made_again() -> None:
