@@ -216,7 +216,8 @@ def _error(rule: Rule, lhs: Graph, rhs: Graph, tensors: Mapping[str, Array]) -> 
         limit = allowed * error / SCALE
         with np.errstate(invalid="ignore"):
             known = np.isfinite(exact) & (np.abs(before - exact) <= limit)  # else it underflows
-        if np.any(known & ~(np.abs(rounded - exact) <= limit)):
+            wrong = known & ~(np.abs(rounded - exact) <= limit)
+        if np.any(wrong):
             return f"{shown_difference(exact, rounded)}, more than the bound of the rounding"
     return ""
 
