@@ -1,6 +1,7 @@
 """Prove a rule before it may run: the checks of our own rules, for those that users write."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
@@ -18,6 +19,99 @@ from ascendfx.passes.proof.wild_sites import check_changed_example, check_wild_s
 from ascendfx.passes.rule import Rule, Spelling
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a check may look at.
+
+    Attributes:
+        rule: The rule.
+        examples: A program in which the rule applies under ``""``, and for each precondition, by
+            its ``blocks`` name, one in which that precondition alone forbids it.
+        trials: Random sizes and tensors for each spelling.
+        seed: Of the random numbers.
+    """
+
+    rule: Rule
+    examples: Mapping[str, Program]
+    trials: int = 20
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SpellingCheck:
+    """A check of one left side with the right side.
+
+    Attributes:
+        name: For tests and tables.
+        problems: What is wrong with a spelling; empty texts are nothing.
+        after: Checks that say all there is to say of a spelling if they fail.
+    """
+
+    name: str
+    problems: Callable[[Checked, Spelling], Iterable[str]]
+    after: frozenset[str] = frozenset({"types"})
+
+
+@dataclass(frozen=True, slots=True)
+class RuleCheck:
+    """A check of a rule as a whole, with its examples.
+
+    Attributes:
+        name: For tests and tables.
+        problems: What is wrong with the rule; empty texts are nothing.
+        after: As in `SpellingCheck`, for any spelling.
+    """
+
+    name: str
+    problems: Callable[[Checked], Iterable[str]]
+    after: frozenset[str] = frozenset({"types"})
+
+
+def _declaration(checked: Checked) -> Iterator[str]:
+    yield from check_values(checked.rule)
+    if checked.rule.fidelity is Fidelity.LOSSY:
+        yield "its fidelity is lossy: a rule gives equal numbers"
+    if not checked.rule.spellings:
+        yield "it has no left side"
+
+
+def _changed_example(checked: Checked) -> Iterator[str]:
+    if example := checked.examples.get(""):
+        yield check_changed_example(checked.rule, example, seed=checked.seed)
+
+
+def _necessity(checked: Checked) -> Iterator[str]:
+    for condition in checked.rule.when:
+        yield from check_necessity(checked.rule, condition, checked.examples.get(condition.blocks))
+
+
+_EQUAL = frozenset({"types", "numbers", "identity", "fires"})
+"""What rounding does to sides that are not equal is of no interest."""
+
+CHECKS: tuple[RuleCheck | SpellingCheck, ...] = (
+    RuleCheck("declaration", _declaration, after=frozenset()),
+    SpellingCheck("types", lambda c, s: (check_types(c.rule, s),), after=frozenset()),
+    SpellingCheck(
+        "numbers", lambda c, s: (check_numbers(c.rule, s, trials=c.trials, seed=c.seed),)
+    ),
+    SpellingCheck("identity", lambda c, s: check_identity(c.rule, s)),
+    SpellingCheck("fires", lambda c, s: (check_fires(c.rule, s),)),
+    SpellingCheck(
+        "fidelity",
+        lambda c, s: (check_fidelity(c.rule, s, trials=c.trials, seed=c.seed),),
+        after=_EQUAL,
+    ),
+    SpellingCheck("growth", lambda c, s: (check_growth(c.rule, s, seed=c.seed),), after=_EQUAL),
+    SpellingCheck(
+        "wild sites", lambda c, s: (check_wild_sites(c.rule, s, seed=c.seed),), after=_EQUAL
+    ),
+    RuleCheck("example", lambda c: (check_example(c.rule, c.examples.get("")),)),
+    RuleCheck("changed example", _changed_example, after=frozenset({"types", "example"})),
+    RuleCheck("necessity", _necessity),
+)
+"""Everything that is checked of a rule; ours and those of users are checked by all of it."""
+
+
 def check_rule(
     rule: Rule,
     *,
@@ -25,14 +119,13 @@ def check_rule(
     trials: int = 20,
     seed: int = 0,
 ) -> None:
-    """Return if every check holds; see `problems_of_rule` for what is checked.
+    """Return if every check holds; see `CHECKS` for what is checked.
 
     Args:
         rule: The rule.
-        examples: A program in which the rule applies under ``""``, and for each precondition, by
-            its ``blocks`` name, one in which that precondition alone forbids it.
-        trials: Random sizes and tensors for each spelling.
-        seed: Of the random numbers.
+        examples: As in `Checked`.
+        trials: As in `Checked`.
+        seed: As in `Checked`.
 
     Raises:
         GraphError: A check fails; all failures are in its notes.
@@ -50,56 +143,27 @@ def check_rule(
 def problems_of_rule(
     rule: Rule, examples: Mapping[str, Program], *, trials: int = 20, seed: int = 0
 ) -> Iterator[str]:
-    """Yield what is wrong with a rule.
-
-    For each spelling: the types of both sides, random numbers, the proof of the identity of the
-    declared kind, the bits or the bound of the rounding in each format, the growth of the rounding
-    error on the range of values, the match with itself, and left sides that differ in one detail.
-    For the rule: it applies in its example and comes to an end, also with changed details of it,
-    and each precondition is what forbids its own example.
-    """
-    yield from check_values(rule)
-    if rule.fidelity is Fidelity.LOSSY:
-        yield "its fidelity is lossy: a rule gives equal numbers"
-    if not rule.spellings:
-        yield "it has no left side"
-    typed = True
+    """Yield what `CHECKS` find in a rule: the left sides one after the other, then its examples."""
+    checked = Checked(rule, examples, trials, seed)
+    failed: set[str] = set()
+    first = [each for each in CHECKS if isinstance(each, RuleCheck) and not each.after]
+    last = [each for each in CHECKS if isinstance(each, RuleCheck) and each.after]
+    yield from _of_rule(checked, first, failed)
     for i, spelling in enumerate(rule.spellings):
         where = f"spelling {i}: " if len(rule.spellings) > 1 else ""
-        if problem := check_types(rule, spelling):
-            typed = False
-            yield where + problem
-            continue
-        for problem in _of_spelling(rule, spelling, trials, seed):
-            yield where + problem
-    if not typed:
-        return
-    problem = check_example(rule, examples.get(""))
-    if problem:
-        yield problem
-    elif found := check_changed_example(rule, examples[""], seed=seed):
-        yield found
-    for condition in rule.when:
-        yield from check_necessity(rule, condition, examples.get(condition.blocks))
+        wrong: set[str] = set()
+        for check in CHECKS:
+            if isinstance(check, SpellingCheck) and not check.after & wrong:
+                for problem in filter(None, check.problems(checked, spelling)):
+                    wrong.add(check.name)
+                    yield where + problem
+        failed |= wrong
+    yield from _of_rule(checked, last, failed)
 
 
-def _of_spelling(rule: Rule, spelling: Spelling, trials: int, seed: int) -> Iterator[str]:
-    wrong = False
-    for problem in (
-        check_numbers(rule, spelling, trials=trials, seed=seed),
-        *check_identity(rule, spelling),
-        check_fires(rule, spelling),
-    ):
-        wrong = wrong or bool(problem)
-        if problem:
-            yield problem
-    if wrong:
-        return  # what rounding does to sides that are not equal is of no interest
-    yield from filter(
-        None,
-        (
-            check_fidelity(rule, spelling, trials=trials, seed=seed),
-            check_growth(rule, spelling, seed=seed),
-            check_wild_sites(rule, spelling, seed=seed),
-        ),
-    )
+def _of_rule(checked: Checked, checks: Iterable[RuleCheck], failed: set[str]) -> Iterator[str]:
+    for check in checks:
+        if not check.after & failed:
+            for problem in filter(None, check.problems(checked)):
+                failed.add(check.name)
+                yield problem

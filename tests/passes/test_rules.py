@@ -9,21 +9,11 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from ascendfx.ir.interpret import interpret
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.apply_rules import ApplyRules
-from ascendfx.passes.graph_pass import Fidelity
-from ascendfx.passes.proof.check_examples import check_example, check_necessity
-from ascendfx.passes.proof.check_sides import (
-    check_fidelity,
-    check_growth,
-    check_identity,
-    check_types,
-    check_values,
-)
-from ascendfx.passes.proof.wild_sites import check_changed_example, check_wild_sites
-from ascendfx.passes.rule import Precondition, Rule, Spelling
+from ascendfx.passes.check_rule import CHECKS, Checked, RuleCheck, SpellingCheck
+from ascendfx.passes.rule import Rule, Spelling
 from ascendfx.passes.rule_sides import holes_of, side_of, side_or_none, unequal_sizes
 from ascendfx.passes.rules import RULES
 from tests.strategies.program_tensors import random_tensors
@@ -63,40 +53,37 @@ def apply(rule: Rule, program: Program) -> Program:
     return ApplyRules((rule,)).run(program).program
 
 
+def of_spellings(*names: str) -> list[Any]:
+    checks = (each for each in CHECKS if isinstance(each, SpellingCheck))
+    return [pytest.param(each, id=each.name) for each in checks if not names or each.name in names]
+
+
+def of_rules() -> list[Any]:
+    return [pytest.param(each, id=each.name) for each in CHECKS if isinstance(each, RuleCheck)]
+
+
+def checked(rule: Rule) -> Checked:
+    examples = {each.blocks: example(f"{rule.name}.{each.blocks}") for each in rule.when}
+    return Checked(rule, {"": example(rule.name), **examples}, trials=9)
+
+
 @each_spelling
-def test_the_identity_is_proved_for_all_values(rule: Rule, spelling: Spelling) -> None:
-    assert not list(check_identity(rule, spelling))
+@pytest.mark.parametrize("check", of_spellings())
+def test_a_spelling_passes_each_check(check: SpellingCheck, rule: Rule, spelling: Spelling) -> None:
+    assert not [each for each in check.problems(checked(rule), spelling) if each]
 
 
 @pytest.mark.nightly
 @other_spellings
-def test_the_identity_is_proved_for_every_spelling(rule: Rule, spelling: Spelling) -> None:
-    assert not list(check_identity(rule, spelling))
-
-
-@each_spelling
-def test_rounding_keeps_the_declared_fidelity(rule: Rule, spelling: Spelling) -> None:
-    assert not check_fidelity(rule, spelling, trials=9, seed=0)
-
-
-@each_spelling
-def test_rounding_errors_do_not_grow(rule: Rule, spelling: Spelling) -> None:
-    assert not check_growth(rule, spelling, seed=0)
-
-
-@each_spelling
-def test_it_is_right_wherever_it_fires(rule: Rule, spelling: Spelling) -> None:
-    assert not check_wild_sites(rule, spelling, seed=0)
+@pytest.mark.parametrize("check", of_spellings("types", "identity"))
+def test_every_spelling_is_proved(check: SpellingCheck, rule: Rule, spelling: Spelling) -> None:
+    assert not [each for each in check.problems(checked(rule), spelling) if each]
 
 
 @every_rule
-def test_it_is_right_in_its_example_with_a_changed_detail(rule: Rule) -> None:
-    assert not check_changed_example(rule, example(rule.name), seed=0)
-
-
-@every_rule
-def test_ranges_of_values_have_a_reason(rule: Rule) -> None:
-    assert not list(check_values(rule))
+@pytest.mark.parametrize("check", of_rules())
+def test_a_rule_passes_each_check(check: RuleCheck, rule: Rule) -> None:
+    assert not [each for each in check.problems(checked(rule)) if each]
 
 
 @every_spelling
@@ -110,11 +97,6 @@ def test_sides_are_equal_as_numbers(rule: Rule, spelling: Spelling, data: st.Dat
     operands = data.draw(operands_of(rule, holes))
     with np.errstate(all="ignore"):  # a division by zero is one on both sides
         assert_equal_up_to_rounding(lhs, rhs, operands)
-
-
-@every_spelling
-def test_sides_have_equal_types_for_unequal_sizes(rule: Rule, spelling: Spelling) -> None:
-    assert not check_types(rule, spelling)
 
 
 @every_spelling
@@ -133,29 +115,3 @@ def test_fires_on_its_example_and_keeps_the_result(rule: Rule) -> None:
     assert after != before
     assert_equal_up_to_rounding(before, after, random_tensors(before, seed=0, ids=2))
     assert all(node.location.line > 0 for node in after.main.nodes)
-
-
-@pytest.mark.parametrize(
-    ("rule", "condition"),
-    [(rule, condition) for rule in RULES for condition in rule.when],
-    ids=lambda each: each.name if isinstance(each, Rule) else each.blocks,
-)
-def test_each_precondition_alone_blocks_its_example(rule: Rule, condition: Precondition) -> None:
-    program = example(f"{rule.name}.{condition.blocks}")
-    assert not list(check_necessity(rule, condition, program))
-
-
-@every_rule
-def test_it_applies_in_its_example_and_comes_to_an_end(rule: Rule) -> None:
-    assert not check_example(rule, example(rule.name))
-
-
-def test_bitwise_rules_give_the_same_bits() -> None:
-    for rule in RULES:
-        if rule.fidelity is Fidelity.BITWISE:
-            before = example(rule.name)
-            tensors = random_tensors(before, seed=1, ids=2)
-            results = zip(
-                interpret(before, tensors), interpret(apply(rule, before), tensors), strict=True
-            )
-            assert all(np.array_equal(a, c) for a, c in results)
