@@ -189,14 +189,13 @@ class _Layer(_Rows):
                 hint="only models whose mask is exactly causal have an incremental form",
             )
         earlier = tuple(Value(i) for i in attentions if i < position)
-        query, *_ = operands = [_without_batch(self._graph, v) for v in node.operands]
-        *keys, values = operands[op.parts : 2 * op.parts + 1]
+        queries, keys, values, _ = op.roles([_without_batch(self._graph, v) for v in node.operands])
         return find_cache_cut(
             self._graph,
             [*keys, values],
             sources=(*self._sources, *earlier),
             token_axis=ROWS,
-            excluded=projected_from_one(self._graph, query, keys, values),
+            excluded=projected_from_one(self._graph, queries[0], keys, values),
         )
 
     def _cache_type(self, value: Value) -> TensorType:
@@ -229,15 +228,11 @@ class _Layer(_Rows):
             kind = self._builder.type_of(pages)
             flat = (product(kind.shape[:2]), *kind.shape[2:])
             read[value] = self._builder.add(Reshape(flat), pages)
-        keys = [
-            self._key_side(_without_batch(self._graph, v), cut, read)
-            for v in node.operands[op.parts : 2 * op.parts + 1]
-        ]
-        queries = [self._moved[_without_batch(self._graph, v)] for v in node.operands[: op.parts]]
+        queries, keys, values, _ = op.roles([_without_batch(self._graph, v) for v in node.operands])
         return self._builder.add(
             RaggedAttention(op.parts, op.scale),
-            *queries,
-            *keys,
+            *(self._moved[query] for query in queries),
+            *(self._key_side(value, cut, read) for value in (*keys, values)),
             self._controls["positions"],
             self._controls["row_request"],
         )

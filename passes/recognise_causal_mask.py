@@ -12,6 +12,7 @@ import sympy
 from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
 from ascendfx.ir.interpret import interpret
 from ascendfx.ir.ops import Attention, Call, Constant, Input, Iota, Param, Slice
+from ascendfx.ir.ops.attention import AttentionRoles
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import Fidelity, GraphPass, GraphResult
@@ -51,7 +52,7 @@ class RecogniseCausalMask(GraphPass):
         remarks: list[Remark] = []
         for position, node in enumerate(graph.nodes):
             if isinstance(node.op, Attention) and node.op.masked:
-                reason = why_not_causal(graph, node)
+                reason = why_not_causal(graph, node.op.roles(node.operands))
                 causal[position] = not reason
                 if reason:
                     remarks.append(Remark(f"recognise-causal-mask: {reason}", node.location))
@@ -63,20 +64,24 @@ class RecogniseCausalMask(GraphPass):
         ) -> tuple[Value, ...] | None:
             if not causal.get(position) or not isinstance(node.op, Attention):
                 return None
-            return builder.add_multi(replace(node.op, causal=True, masked=False), *operands[:-1])
+            unmasked = node.op.roles(operands)._replace(mask=None)
+            return builder.add_multi(
+                replace(node.op, causal=True, masked=False), *unmasked.operands
+            )
 
         after = DropUnused().run_graph(rebuild(graph, emit)).graph
         return GraphResult(after, {"masks recognised": sum(causal.values())}, tuple(remarks))
 
 
-def why_not_causal(graph: Graph, node: Node) -> str:
+def why_not_causal(graph: Graph, attention: AttentionRoles[Value]) -> str:
     """Return why the mask of an attention cannot be dropped; "" if it is the causal mask."""
-    mask = node.operands[-1]
-    query, key = graph.type_of(node.operands[0]), graph.type_of(node.operands[1])
+    if attention.mask is None:
+        return "there is no mask"
+    query, key = graph.type_of(attention.queries[0]), graph.type_of(attention.keys[0])
     tokens = query.shape[1]
     if tokens != key.shape[1]:
         return f"{tokens} tokens attend to {key.shape[1]}"
-    alone = graph.part((mask,))
+    alone = graph.part((attention.mask,))
     if any(isinstance(each.op, Input | Param | Call) for each in alone.nodes):
         return "the mask depends on a tensor"
     if isinstance(tokens, int):

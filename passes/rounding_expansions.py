@@ -97,7 +97,7 @@ def _route(step: Step, op: RouteTopk, logits: Bounded, *bias: Bounded) -> Bounde
 
 
 def _attention(step: Step, op: Attention, *operands: Bounded) -> Bounded:
-    queries, keys = operands[: op.parts], operands[op.parts : 2 * op.parts]
+    queries, keys, values, mask = op.roles(operands)
     heads = queries[0][0].shape[2]
     products = [
         step(
@@ -109,14 +109,14 @@ def _attention(step: Step, op: Attention, *operands: Bounded) -> Bounded:
     ]
     scores = reduce(lambda a, b: step(Add(), a, b), products)
     scores = step(Multiply(), scores, exact(op.scale))
-    if op.masked:
-        scores = step(Add(), scores, operands[-1])
+    if mask is not None:
+        scores = step(Add(), scores, mask)
     if op.causal:
         value, error = scores
         hidden = ~np.tril(np.ones(value.shape[-2:], bool))
         scores = np.where(hidden, -np.inf, value), np.where(hidden, 0, error)
-    values = step(Transpose((0, 2, 1, 3)), _per_head(operands[2 * op.parts], heads))
-    return step(Transpose((0, 2, 1, 3)), step(Matmul(), step(Softmax(3), scores), values))
+    rows = step(Transpose((0, 2, 1, 3)), _per_head(values, heads))
+    return step(Transpose((0, 2, 1, 3)), step(Matmul(), step(Softmax(3), scores), rows))
 
 
 def _per_head(x: Bounded, heads: int) -> Bounded:
@@ -126,16 +126,15 @@ def _per_head(x: Bounded, heads: int) -> Bounded:
 
 
 def _ragged(step: Step, op: RaggedAttention, *operands: Bounded) -> Bounded:
-    p = op.parts
-    positions, requests = (operands[2 * p + i][0] for i in (1, 2))
-    whole = Attention(p, op.scale)
+    queries, keys, values, (positions, _), (requests, _) = op.roles(operands)
+    whole = Attention(op.parts, op.scale)
     rows = [
         step(
             whole,
-            *((q[None, r : r + 1], e[None, r : r + 1]) for q, e in operands[:p]),
+            *((q[None, r : r + 1], e[None, r : r + 1]) for q, e in queries),
             *(
                 (k[request : request + 1, : own + 1], e[request : request + 1, : own + 1])
-                for k, e in operands[p : 2 * p + 1]
+                for k, e in (*keys, values)
             ),
         )
         for r, (own, request) in enumerate(zip(positions, requests, strict=True))

@@ -41,16 +41,18 @@ class ShareKeyHeads(GraphPass):
             nonlocal shared
             if not isinstance(node.op, Attention):
                 return None
-            parts = node.op.parts
-            result = list(operands)
-            for i in range(parts, 2 * parts + 1):
-                source = _source_of_heads(builder, operands[i])
+            roles = node.op.roles(operands)
+            key_side = [*roles.keys, roles.values]
+            for i, value in enumerate(key_side):
+                source = _source_of_heads(builder, value)
                 if isinstance(source, Value):
-                    result[i] = source
+                    key_side[i] = source
                     shared += 1
                 elif source:
                     remarks.append(Remark(f"share-key-heads: {source}", node.location))
-            return builder.add_multi(node.op, *result)
+            *keys, values = key_side
+            narrowed = roles._replace(keys=tuple(keys), values=values)
+            return builder.add_multi(node.op, *narrowed.operands)
 
         after = rebuild(graph, emit)
         if not shared:

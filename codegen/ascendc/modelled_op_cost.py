@@ -100,8 +100,8 @@ class ModelledOpCost:
 
     def _why_no_kernel(self, site: OpSite) -> str | None:
         match site.op:
-            case ops.RaggedAttention():
-                return self._why_no_attention(site)
+            case ops.RaggedAttention() as op:
+                return self._why_no_attention(op, site)
             case ops.Linear():
                 return self._why_no_rows(product(site.operands[0].shape[:-1]))
             case ops.HeadLinear():
@@ -121,19 +121,18 @@ class ModelledOpCost:
             return None
         return f"the device is not told how many rows `{rows}` are"
 
-    def _why_no_attention(self, site: OpSite) -> str | None:
+    def _why_no_attention(self, op: ops.RaggedAttention, site: OpSite) -> str | None:
         """Return why neither family takes an attention; see `lowering/select_attention.py`."""
-        parts = site.op.parts if isinstance(site.op, ops.RaggedAttention) else 1
-        if parts != 2:
-            return f"{parts} pairs of queries and keys, not two"
-        key, value = parts, 2 * parts
-        if site.classes[key] == site.classes[value] and attends_latent(site.operands, parts):
+        if op.parts != 2:
+            return f"{op.parts} pairs of queries and keys, not two"
+        classes, types = op.roles(site.classes), op.roles(site.operands)
+        if classes.keys[0] == classes.values and attends_latent(types):
             return None
-        heads = site.operands[0].shape[1]
+        heads = types.queries[0].shape[1]
         if self.step.requests != 1:
             return "expanded keys of several requests"
-        wanted = [site.operands[key].shape[2], site.operands[value].shape[2]]
-        if wanted != [heads, heads] or site.operands[key + 1].shape[2] != 1:
+        wanted = [types.keys[0].shape[2], types.values.shape[2]]
+        if wanted != [heads, heads] or types.keys[1].shape[2] != 1:
             return f"{wanted} key heads for {heads} query heads"
         return None
 

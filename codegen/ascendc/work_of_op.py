@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ascendfx.codegen.ascendc.work import NO_WORK, READ_EXPERTS, VISIBLE, Work
 from ascendfx.ir import ops
 from ascendfx.ir.op import Op
+from ascendfx.ir.ops.ragged_attention import RaggedRoles
 from ascendfx.ir.size import Dim, product, simplify_size
 from ascendfx.ir.tensor_type import DType, TensorType
 
@@ -122,13 +123,14 @@ def _grouped(operands: Types, results: Types, chosen: int) -> Work:
 
 
 def _attention(op: Op, operands: Types, results: Types) -> Work:
-    parts = op.parts if isinstance(op, ops.RaggedAttention) else 1
-    queries, keys, value = operands[:parts], operands[parts : 2 * parts], operands[2 * parts]
-    heads, width = queries[0].shape[1], value.shape[-1]
+    if not isinstance(op, ops.RaggedAttention):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
+    queries, keys, values, *rows = roles = op.roles(operands)
+    heads, width = queries[0].shape[1], values.shape[-1]
     columns = sum(q.shape[-1] for q in queries) + width
-    read = [*keys, value]
+    read = (*keys, values)
     rereads: Dim = 0
-    if attends_latent(operands, parts):
+    if attends_latent(roles):
         read = keys
         per_key = sum(_stored(k.dtype) * product(k.shape[2:]) for k in keys)
         rereads = simplify_size(VISIBLE * per_key - bytes_of(*keys))
@@ -137,15 +139,15 @@ def _attention(op: Op, operands: Types, results: Types) -> Work:
         products=simplify_size(VISIBLE * heads * columns),
         format=queries[0].dtype,
         lanes=simplify_size(VISIBLE * heads * (_SCORE_LANES + rescale)),
-        bytes=bytes_of(*queries, *read, *operands[2 * parts + 1 :], *results),
+        bytes=bytes_of(*queries, *read, *rows, *results),
         rereads=rereads,
     )
 
 
-def attends_latent(operands: Types, parts: int) -> bool:
+def attends_latent(types: RaggedRoles[TensorType]) -> bool:
     """Return whether types allow the first keys to be the values, one vector for all heads."""
-    key, value = operands[parts], operands[2 * parts]
-    return key == value and key.rank == 4 and key.shape[2] == 1
+    key = types.keys[0]
+    return key == types.values and key.rank == 4 and key.shape[2] == 1
 
 
 def _gathered(_: Op, operands: Types, results: Types) -> Work:

@@ -23,8 +23,9 @@ def attention(
     body: Body, op: ops.Attention, operands: Sequence[Tensor], results: tuple[TensorType, ...]
 ) -> tuple[str, ...]:
     """Attend within the sequence."""
-    *parts, v = (_heads(body, each) for each in operands[: 2 * op.parts + 1])
-    mask = body.wide(operands[2 * op.parts + 1]) if op.masked else None
+    roles = op.roles(operands)
+    *parts, v = (_heads(body, each) for each in (*roles.queries, *roles.keys, roles.values))
+    mask = None if roles.mask is None else body.wide(roles.mask)
     visible = None
     if op.causal:
         own = body.emit("Unsqueeze", count_up_to(body, operands[0].shape[1]), body.ints(1))
@@ -45,21 +46,20 @@ def ragged_attention(
     set to zero, because the cache may hold anything there, and ``0 * nan`` is not zero.
     """
     rows, heads, _ = operands[0].shape
-    p = op.parts
-    shared = operands[p].shape[0] == 1
-    positions, row_request = operands[2 * p + 1 :]
+    roles = op.roles(operands)
+    shared = roles.values.shape[0] == 1
     queries = [
         _Heads(
             body.emit("Unsqueeze", body.wide(q), body.ints(0 if shared else 1)),
             (1, rows, heads, q.shape[2]) if shared else (rows, 1, heads, q.shape[2]),
         )
-        for q in operands[:p]
+        for q in roles.queries
     ]
     *keys, v = (
-        _heads(body, each) if shared else _context_of_rows(body, each, row_request, rows)
-        for each in operands[p : 2 * p + 1]
+        _heads(body, each) if shared else _context_of_rows(body, each, roles.row_request, rows)
+        for each in (*roles.keys, roles.values)
     )
-    own = body.cast(positions.name, DType.I32, DType.I64)
+    own = body.cast(roles.positions.name, DType.I32, DType.I64)
     seen = body.emit(
         "LessOrEqual",
         count_up_to(body, v.shape[1]),

@@ -1,7 +1,8 @@
 """Scaled dot-product attention with scores summed over parts."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -9,6 +10,30 @@ from ascendfx.ir.attend import attend, check_attention
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.tensor_type import TensorType
+
+T = TypeVar("T")
+
+
+class AttentionRoles(NamedTuple, Generic[T]):
+    """Operands of `Attention` by what they are for: values, types, tensors.
+
+    Attributes:
+        queries: One per part.
+        keys: One per part.
+        values: Of all parts together.
+        mask: None without.
+    """
+
+    queries: tuple[T, ...]
+    keys: tuple[T, ...]
+    values: T
+    mask: T | None
+
+    @property
+    def operands(self) -> tuple[T, ...]:
+        """In the order of the operation."""
+        mask = () if self.mask is None else (self.mask,)
+        return (*self.queries, *self.keys, self.values, *mask)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,24 +79,22 @@ class Attention(Op):
         """
         if len(operands) != 2 * self.parts + 1 + self.masked:
             raise OpTypeError(f"attention: {len(operands)} operands do not fit {self.parts} parts")
+        queries, keys, values, _ = self.roles(operands)
+        return (check_attention("attention", queries, keys, values),)
+
+    def roles(self, operands: Sequence[T]) -> AttentionRoles[T]:
+        """Return operands, or what is known of each, by their roles."""
         queries, keys = operands[: self.parts], operands[self.parts : 2 * self.parts]
-        return (check_attention("attention", queries, keys, operands[2 * self.parts]),)
+        values, *mask = operands[2 * self.parts :]
+        return AttentionRoles(tuple(queries), tuple(keys), values, mask[0] if mask else None)
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """Attend."""
-        queries, keys = operands[: self.parts], operands[self.parts : 2 * self.parts]
-        mask = operands[2 * self.parts + 1] if self.masked else np.zeros((1, 1, 1, 1))
+        queries, keys, values, mask = self.roles(operands)
+        if mask is None:
+            mask = np.zeros((1, 1, 1, 1))
         tokens, context = queries[0].shape[1], keys[0].shape[1]
         visible = np.ones((1, 1, tokens, context), bool)
         if self.causal:
             visible = np.tril(visible)
-        return (
-            attend(
-                queries,
-                keys,
-                operands[2 * self.parts],
-                scale=self.scale,
-                mask=mask,
-                visible=visible,
-            ),
-        )
+        return (attend(queries, keys, values, scale=self.scale, mask=mask, visible=visible),)

@@ -1,7 +1,8 @@
 """Attention of single tokens over the cached tokens of their requests."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -9,6 +10,26 @@ from ascendfx.ir.attend import attend, check_attention
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.tensor_type import DType, TensorType
+
+T = TypeVar("T")
+
+
+class RaggedRoles(NamedTuple, Generic[T]):
+    """Operands of `RaggedAttention` by what they are for: values, types, tensors.
+
+    Attributes:
+        queries: One per part.
+        keys: One per part.
+        values: Of all parts together.
+        positions: Of each row.
+        row_request: Request of each row.
+    """
+
+    queries: tuple[T, ...]
+    keys: tuple[T, ...]
+    values: T
+    positions: T
+    row_request: T
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +69,30 @@ class RaggedAttention(Op):
         p = self.parts
         if len(operands) != 2 * p + 3:
             raise OpTypeError(f"ragged_attention: {len(operands)} operands do not fit {p} parts")
-        positions, row_request = operands[2 * p + 1 :]
+        queries, keys, values, positions, row_request = self.roles(operands)
         rows = TensorType(DType.I32, operands[0].shape[:1])
         if positions != rows or row_request != rows:
             raise OpTypeError(f"ragged_attention: {positions} and {row_request} must be {rows}")
-        if any(q.rank != 3 for q in operands[:p]):
+        if any(q.rank != 3 for q in queries):
             raise OpTypeError(f"ragged_attention: queries are [rows, h, d], got {operands[0]}")
-        queries = [q.with_shape((1, *q.shape)) for q in operands[:p]]
-        result = check_attention(self.mnemonic, queries, operands[p : 2 * p], operands[2 * p])
+        batched = [q.with_shape((1, *q.shape)) for q in queries]
+        result = check_attention(self.mnemonic, batched, keys, values)
         return (result.with_shape(result.shape[1:]),)
+
+    def roles(self, operands: Sequence[T]) -> RaggedRoles[T]:
+        """Return operands, or what is known of each, by their roles."""
+        queries, keys = operands[: self.parts], operands[self.parts : 2 * self.parts]
+        values, positions, row_request = operands[2 * self.parts :]
+        return RaggedRoles(tuple(queries), tuple(keys), values, positions, row_request)
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """Attend row by row."""
-        p = self.parts
-        positions, requests = operands[2 * p + 1 :]
+        queries, keys, values, positions, requests = self.roles(operands)
         rows = [
             attend(
-                [q[None, r : r + 1] for q in operands[:p]],
-                [k[request : request + 1, : position + 1] for k in operands[p : 2 * p]],
-                operands[2 * p][request : request + 1, : position + 1],
+                [q[None, r : r + 1] for q in queries],
+                [k[request : request + 1, : position + 1] for k in keys],
+                values[request : request + 1, : position + 1],
                 scale=self.scale,
                 mask=np.zeros((1, 1, 1, 1)),
                 visible=np.ones((1, 1, 1, 1), bool),

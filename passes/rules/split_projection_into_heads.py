@@ -29,7 +29,7 @@ def reads_as_key(graph: Graph, value: Value) -> bool:
     for position in readers:
         node = graph.nodes[position]
         if isinstance(node.op, RaggedAttention):
-            if value in node.operands[: node.op.parts]:
+            if value in node.op.roles(node.operands).queries:
                 return False
         elif not isinstance(node.op, Slice | Reshape) or not reads_as_key(graph, Value(position)):
             return False

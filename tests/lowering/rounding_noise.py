@@ -98,13 +98,13 @@ def _attention_bound(op, operands, dtype):
 
     Weights are rounded to the element format before the second product.
     """
-    p = op.parts
-    u, values = UNIT[DType.F32], np.max(np.abs(operands[2 * p]))
+    queries, keys, v, _, _ = op.roles(operands)
+    u, values = UNIT[DType.F32], np.max(np.abs(v))
     score = op.scale * sum(
         _sum(q.shape[-1]) * np.max(np.einsum("rhd,qtgd->rhqtg", np.abs(q), np.abs(k)))
-        for q, k in zip(operands[:p], operands[p : 2 * p], strict=True)
+        for q, k in zip(queries, keys, strict=True)
     )
-    context = operands[p].shape[1]
+    context = keys[0].shape[1]
     weights = 0.0 if dtype is DType.F32 else 2 * UNIT[dtype]
     return (2 * score + _sum(context) + FUNCTION_ULPS * u + weights) * values
 

@@ -1,6 +1,6 @@
 """Attention of a step: straight from the latent cache, or over expanded keys of one request."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ascendfx.codegen.ascendc.kernels.chunked_prefill_attention import (
     ChunkedPrefillShape,
@@ -23,20 +23,11 @@ from ascendfx.codegen.ascendc.lowering.step import KernelStep, Operand, Scratch
 from ascendfx.codegen.ascendc.lowering.view import View
 from ascendfx.ir.graph import Value
 from ascendfx.ir.ops import RaggedAttention
+from ascendfx.ir.ops.ragged_attention import RaggedRoles
 from ascendfx.ir.size import bind_size, product
 from ascendfx.ir.tensor_type import DType
 
-
-@dataclass(frozen=True, slots=True)
-class _Attention:
-    """Operands by role."""
-
-    op: RaggedAttention
-    queries: tuple[Value, ...]
-    keys: tuple[Value, ...]
-    values: Value
-    positions: Value
-    row_request: Value
+_Roles = RaggedRoles[Value]
 
 
 def select_attention(context: GraphContext, position: int) -> list[KernelStep]:
@@ -45,7 +36,10 @@ def select_attention(context: GraphContext, position: int) -> list[KernelStep]:
     Raises:
         GraphError: Keys and values have a form no family takes.
     """
-    attention = _roles(context, position)
+    op = context.node(position).op
+    if not isinstance(op, RaggedAttention):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
+    attention = op.roles(context.node(position).operands)
     if len(attention.queries) != 2:
         raise context.refusal(
             position,
@@ -56,8 +50,8 @@ def select_attention(context: GraphContext, position: int) -> list[KernelStep]:
             "this model can be interpreted and exported, but not lowered",
         )
     if _attends_latent(context, attention):
-        return _latent(context, attention, position)
-    return [_expanded(context, attention, position)]
+        return _latent(context, attention, op.scale, position)
+    return [_expanded(context, attention, op.scale, position)]
 
 
 def select_cache_read(context: GraphContext, position: int) -> KernelStep:
@@ -101,17 +95,7 @@ def select_cache_read(context: GraphContext, position: int) -> KernelStep:
     )
 
 
-def _roles(context: GraphContext, position: int) -> _Attention:
-    node = context.node(position)
-    op = node.op
-    if not isinstance(op, RaggedAttention):
-        raise AssertionError("dispatched by type")  # noqa: TRY004
-    p, operands = op.parts, node.operands
-    values, positions, row_request = operands[2 * p :]
-    return _Attention(op, operands[:p], operands[p : 2 * p], values, positions, row_request)
-
-
-def _attends_latent(context: GraphContext, attention: _Attention) -> bool:
+def _attends_latent(context: GraphContext, attention: _Roles) -> bool:
     """Return whether one cached vector per token is the key of all heads and the value, too."""
     latent = context.view(attention.keys[0])
     return (
@@ -128,7 +112,9 @@ def _is_whole(context: GraphContext, value: Value) -> bool:
     return view.offset == 0 and view.shape[2] == 1 and product(view.shape) == product(whole.shape)
 
 
-def _latent(context: GraphContext, attention: _Attention, position: int) -> list[KernelStep]:
+def _latent(
+    context: GraphContext, attention: _Roles, scale: float, position: int
+) -> list[KernelStep]:
     caches = [_cache_of(context, key) for key in attention.keys]
     table = context.node(context.view(attention.keys[0]).root.node).operands[1]
     requests, table_blocks = context.graph.type_of(table).shape
@@ -146,7 +132,7 @@ def _latent(context: GraphContext, attention: _Attention, position: int) -> list
         cache_blocks=bind_size(blocks, capacity),
         requests=bind_size(requests, capacity),
         max_blocks=bind_size(table_blocks, capacity),
-        scale=attention.op.scale,
+        scale=scale,
         dtype=context.view(attention.queries[0]).dtype,
         block_tokens=bind_size(block, capacity),
     )
@@ -189,7 +175,7 @@ def _cache_of(context: GraphContext, key: Value) -> Value:
     return context.node(context.view(key).root.node).operands[0]
 
 
-def _expanded(context: GraphContext, attention: _Attention, position: int) -> KernelStep:
+def _expanded(context: GraphContext, attention: _Roles, scale: float, position: int) -> KernelStep:
     capacity = context.capacity
     kind = context.graph.type_of(attention.keys[0])
     requests, length, heads, nope = kind.shape
@@ -226,7 +212,7 @@ def _expanded(context: GraphContext, attention: _Attention, position: int) -> Ke
         q_rope=queries[1],
         k_nope=tokens[0],
         v=tokens[1],
-        scale=attention.op.scale,
+        scale=scale,
         dtype=context.view(attention.queries[0]).dtype,
     )
     plan = plan_chunked_prefill_attention(shape, context.target)
