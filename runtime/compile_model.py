@@ -77,10 +77,12 @@ def compile_model(
     limits = limits or DEFAULT_LIMITS
     _check_dtype(dtype)
     check_mode(verify, verify_tokens)
+    own = require_registered(rules)
     chosen = {
-        name: passes_for(name, strategy=strategy, target=chip, limits=limits) for name in plans
+        name: passes_for(name, strategy=strategy, target=chip, limits=limits, rules=own)
+        for name in plans
     }
-    to_serving = serving_passes(require_registered(rules), passes)
+    to_serving = serving_passes(own, passes)
     writer = DumpWriter(dump_dir) if dump_dir else None
     if writer:  # before the work, not after it
         about = verify_header(verify, verify_tokens)

@@ -31,7 +31,8 @@ def serving_passes(
 
     They are applied once, the rules to a fixed point and then the passes in order, where the
     operations are raised but still those of the model: after `RAISE`, before the caches are placed,
-    so that both plans and the search see them.
+    so that both plans and the search see them. The search may use the rules once more, where they
+    pay; see `passes_for`.
     """
     if not rules and not passes:
         return TO_SERVING
@@ -66,7 +67,12 @@ STRATEGIES = ("ordered", "search")
 
 
 def passes_for(
-    plan: str, *, strategy: str = "ordered", target: Target, limits: Limits
+    plan: str,
+    *,
+    strategy: str = "ordered",
+    target: Target,
+    limits: Limits,
+    rules: Sequence[Rule] = (),
 ) -> tuple[ProgramPass, ...]:
     """Return the passes from the serving form to the program that is lowered.
 
@@ -75,6 +81,7 @@ def passes_for(
         strategy: One of `STRATEGIES`.
         target: The chip whose cost model the search asks.
         limits: Sizes of the plan.
+        rules: Rules of the caller, which the search may use beside ours, where they pay.
 
     Raises:
         GraphError: No strategy has that name, or the search misses egglog.
@@ -89,7 +96,7 @@ def passes_for(
         return _ORDERED[plan]
     load_egglog()  # missing: refused before the work, not after it
     search = SearchForms(
-        rules=SEARCHED,
+        rules=(*SEARCHED, *(rule for rule in rules if rule not in SEARCHED)),
         costs=ModelledOpCost(target, limits.step(plan), limits.blocks),
         ordered=_BEFORE_CLEAN_UP[plan],
     )

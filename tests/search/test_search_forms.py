@@ -18,7 +18,7 @@ from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.absorb_projections import AbsorbProjections
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.describe_pass import describe_pass, restore_pass
-from ascendfx.passes.rules import SEARCHED, compose_linears
+from ascendfx.passes.rules import SEARCHED, compose_linears, divide_by_root
 from ascendfx.passes.search.op_cost import Cost, OpSite, Refusal
 from ascendfx.passes.search.saturate import SearchLimits
 from ascendfx.passes.search.search_forms import SearchForms
@@ -52,6 +52,24 @@ def test_statistics_say_what_was_gained() -> None:
     gained = [statistics[f"layer_0, {form}: nanoseconds"] for form in ("ordered", "chosen")]
     # Two launches of products less, of 5.3 us each, and two reads of their input.
     assert 10_600 < gained[0] - gained[1] < 12_000
+
+
+def test_statistics_say_which_rules_made_something_new() -> None:
+    program = Program(tuple(chain(name) for name in ("layer_0", "layer_1")))
+    statistics = (
+        SearchForms((compose_linears.COMPOSE,), SizeCost(), rounds=1).run(program).statistics
+    )
+    applied = {what: n for what, n in statistics.items() if what.startswith("applied ")}
+    assert applied == {"applied compose-linears": 2}
+
+
+def chain(name: str) -> Graph:
+    """Return two products in a row."""
+    builder = GraphBuilder(name)
+    x = builder.add(Input("x", TensorType(DType.F32, (named_size("rows"), 4))))
+    for weight in ("a", "b"):
+        x = builder.add(Linear(), x, builder.add(Param(weight, TensorType(DType.F32, (4, 4)))))
+    return builder.build(x)
 
 
 def test_a_search_that_is_cut_short_falls_back_to_the_order_and_says_both() -> None:
@@ -101,6 +119,17 @@ def test_presets_offer_both_strategies(plan: str) -> None:
     assert (step.rows, step.requests, step.context) == (
         (8, 8, 512) if plan == "decode" else (64, 1, 512)
     )
+
+
+def test_rules_of_the_caller_take_part_in_the_search_once() -> None:
+    target, own = find_target("ascend910b"), divide_by_root.POWER_OF_TWO
+    assert own not in SEARCHED
+    for rules in ((own,), (own, SEARCHED[0])):
+        search, *_ = passes_for(
+            "decode", strategy="search", target=target, limits=Limits(), rules=rules
+        )
+        assert isinstance(search, SearchForms)
+        assert search.rules == (*SEARCHED, own)
 
 
 def test_an_unknown_strategy_is_refused_with_the_known_ones() -> None:
