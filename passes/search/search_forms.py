@@ -12,6 +12,7 @@ from ascendfx.passes.remark import Remark
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.search.candidates import candidates_of
 from ascendfx.passes.search.extract import build_form, extract
+from ascendfx.passes.search.figure import CHOSEN, FOUND, GIVEN, ORDERED, figures_of
 from ascendfx.passes.search.op_cost import Cost, OpCost, Refusal
 from ascendfx.passes.search.saturate import DEFAULT_LIMITS, SearchLimits, saturate
 from ascendfx.passes.simplify import Simplify
@@ -60,7 +61,8 @@ class SearchForms(ProgramPass):
                 continue
             result = self._search(graph, ordered.by_name[graph.name])
             graphs.append(result.graph)
-            statistics.update(result.statistics)
+            for what, count in result.statistics.items():
+                statistics[what] = statistics.get(what, 0) + count
             remarks += result.remarks
         if all(new is old for new, old in zip(graphs, program.graphs, strict=True)):
             return PassResult(program, statistics, tuple(remarks))
@@ -77,22 +79,22 @@ class SearchForms(ProgramPass):
             if better is None or better == found:
                 break
             found = better
-        forms = {"search": found, "ordered": Simplify().run_graph(ordered).graph, "given": given}
+        forms = {FOUND: found, ORDERED: Simplify().run_graph(ordered).graph, GIVEN: given}
         costs = {name: self.costs.of_graph(form) for name, form in forms.items()}
         known = {name: cost for name, cost in costs.items() if isinstance(cost, Cost)}
         for name, cost in costs.items():
-            if isinstance(cost, Refusal) and (name == "search" or not known):
+            if isinstance(cost, Refusal) and (name == FOUND or not known):
                 told = f"@{given.name}: the {name} form has no kernel: {cost.reason}"
                 remarks.append(Remark(told))
         for name, cost in known.items():
-            statistics.update(_figures(f"{given.name}, {name}", cost))
+            statistics |= figures_of(given.name, name, cost)
         if not known:
             return _Searched(given, statistics, tuple(dict.fromkeys(remarks)))
         best = min(known, key=lambda name: known[name].femtoseconds)
-        if best != "search":
+        if best != FOUND:
             told = f"@{given.name}: the {best} form is chosen, search found no better one"
             remarks.append(Remark(told))
-        statistics.update(_figures(f"{given.name}, chosen", known[best]))
+        statistics |= figures_of(given.name, CHOSEN, known[best])
         return _Searched(forms[best], statistics, tuple(dict.fromkeys(remarks)))
 
     def _round(
@@ -107,6 +109,9 @@ class SearchForms(ProgramPass):
         form = extract(candidates, (given,))
         key = f"{graph.name}: nodes of all forms"
         statistics[key] = max(statistics.get(key, 0), saturation.values.size)
+        for rule, count in saturation.applied.items():
+            applied = f"applied {rule}"
+            statistics[applied] = statistics.get(applied, 0) + count
         if form is None:
             remarks += [Remark(f"@{graph.name}: {reason}") for reason in candidates.refused]
             return None
@@ -118,11 +123,3 @@ class _Searched:
     graph: Graph
     statistics: Mapping[str, int]
     remarks: tuple[Remark, ...]
-
-
-def _figures(name: str, cost: Cost) -> dict[str, int]:
-    return {
-        f"{name}: nanoseconds": round(cost.seconds * 1e9),
-        f"{name}: bytes": round(cost.bytes),
-        f"{name}: flops": round(cost.flops),
-    }

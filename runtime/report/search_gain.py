@@ -1,13 +1,9 @@
 """What search gained, from the statistics of its pass."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
-_FIGURE = re.compile(r"(?P<graph>.+), (?P<form>\w+): (?P<unit>nanoseconds|bytes|flops)")
-"""How `ascendfx.passes.search.search_forms` names the modelled cost of a form of a function."""
-CHOSEN, FIXED = "chosen", "ordered"
-"""The form that was taken, and the one that rules in their fixed order make."""
+from ascendfx.passes.search.figure import CHOSEN, NANOSECONDS, ORDERED, read_figure
 
 Gain = dict[str, dict[str, dict[str, float]]]
 """Graph, form, unit: the figure."""
@@ -18,12 +14,12 @@ def search_gain(statistics: Mapping[str, Any]) -> tuple[Gain, dict[str, Any]]:
     gain: Gain = {}
     others: dict[str, Any] = {}
     for name, value in statistics.items():
-        found = _FIGURE.fullmatch(name)
+        found = read_figure(name)
         if found is None or not isinstance(value, int | float):
             others[name] = value
             continue
-        forms = gain.setdefault(found["graph"], {})
-        forms.setdefault(found["form"], {})[found["unit"]] = float(value)
+        forms = gain.setdefault(found.graph, {})
+        forms.setdefault(found.form, {})[found.unit] = float(value)
     return gain, others
 
 
@@ -34,8 +30,8 @@ def gained_words(gain: Gain) -> str:
     """
     words: list[str] = []
     for graph, forms in gain.items():
-        chosen = forms.get(CHOSEN, {}).get("nanoseconds")
-        fixed = forms.get(FIXED, {}).get("nanoseconds")
+        chosen = forms.get(CHOSEN, {}).get(NANOSECONDS)
+        fixed = forms.get(ORDERED, {}).get(NANOSECONDS)
         if chosen is not None and fixed:
             words.append(f"@{graph} {100 * (chosen / fixed - 1):+.1f} %")
     return ", ".join(words)
