@@ -58,6 +58,7 @@ _CRASHES = (
     GraphError,
     LookupError,
     NameError,
+    RecursionError,
     TypeError,
     ValueError,
 )
