@@ -40,26 +40,28 @@ RAISE: tuple[ProgramPass, ...] = (
 )
 """From captured primitives to operations of the field, token-major."""
 
-PASSES: Mapping[str, ProgramPass] = {
-    each.name: each
-    for each in (
-        AbsorbProjections(),
-        DeriveIncrementalForm(),
-        DropBatchAxis(),
-        DropUnused(),
-        FoldWeights(),
-        HoistTransposes(),
-        MaskByAddition(),
-        NarrowRepeatedInputs(),
-        RaiseOperations(),
-        RecogniseCausalMask(),
-        ShareCommon(),
-        ShareKeyHeads(),
-        Simplify(),
-        SplitAttentionParts(),
-    )
-} | {rule.name: ApplyRules((rule,)) for rule in RULES}
-"""Every pass and rule that `ascendfx opt` knows, with default parameters, by name."""
+PROGRAM_PASSES: tuple[ProgramPass, ...] = (
+    AbsorbProjections(),
+    DeriveIncrementalForm(),
+    DropBatchAxis(),
+    DropUnused(),
+    FoldWeights(),
+    HoistTransposes(),
+    MaskByAddition(),
+    NarrowRepeatedInputs(),
+    RaiseOperations(),
+    RecogniseCausalMask(),
+    ShareCommon(),
+    ShareKeyHeads(),
+    Simplify(),
+    SplitAttentionParts(),
+)
+"""What is more than one rule, with default parameters."""
+
+PASSES: Mapping[str, ProgramPass] = {each.name: each for each in PROGRAM_PASSES} | {
+    rule.name: ApplyRules((rule,)) for rule in RULES
+}
+"""Every pass and rule that `ascendfx opt` knows, by name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """The pipeline runs, tells what each pass did, and returns the same object when nothing happens."""
 
+import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -11,7 +13,8 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
-from ascendfx.passes.pipeline import PASSES, RAISE, PassRun, run_pipeline
+from ascendfx.passes.pipeline import PASSES, PROGRAM_PASSES, RAISE, PassRun, run_pipeline
+from ascendfx.passes.rules import RULES
 from tests.passes.test_raising_models import captured
 
 _FILES = Path(__file__).parents[1] / "filecheck"
@@ -54,9 +57,9 @@ def test_a_broken_pass_ends_the_run_after_those_before_were_seen() -> None:
 
 
 def test_names_are_unique_and_kebab_case() -> None:
-    for name, each in PASSES.items():
-        assert name == name.lower().replace("_", "-")
-        assert each.name in (name, "apply-rules")
+    names = [each.name for each in (*PROGRAM_PASSES, *RULES)]
+    assert len(PASSES) == len(names), Counter(names).most_common(1)
+    assert all(re.fullmatch(r"[a-z]+(-[a-z0-9]+)*", name) for name in names)
 
 
 def test_every_pass_has_a_filecheck_file() -> None:

@@ -16,8 +16,10 @@ from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import RAISING, RULES, SPLITTING
 from ascendfx.passes.run_on_tokens import logits_on_tokens
 from ascendfx.runtime.presets import DECODE, TO_SERVING
+from tests.passes.rules_that_fire import ALONE, IN_ORDER
 
-_PLAIN = Path(__file__).parent / "programs" / "captured" / "v3yarn_f32.ir"
+_CAPTURED = Path(__file__).parent / "programs" / "captured"
+_PLAIN = _CAPTURED / "v3yarn_f32.ir"
 _TOKENS = (3, 1, 4, 1, 5)
 _GENERAL = tuple(rule for rule in RULES if rule not in RAISING + SPLITTING)
 
@@ -45,10 +47,21 @@ def applied(rule: Rule, name: str) -> Program | None:
     return None if program is form(name) else program
 
 
-@pytest.mark.parametrize("name", ["captured", "serving", "decode"])
+def in_order(path: Path) -> set[str]:
+    """Return the rules that the fixed order applies to a captured model."""
+    plain = parse_program(path.read_text(encoding="utf-8"), file=path.name)
+    _, runs = run_pipeline(plain, (*TO_SERVING, *DECODE))
+    return {name for run in runs for name in run.statistics} & {rule.name for rule in RULES}
+
+
+def test_these_rules_make_up_the_fixed_order() -> None:
+    assert set().union(*map(in_order, _CAPTURED.glob("*.ir"))) == IN_ORDER
+
+
+@pytest.mark.parametrize("name", ALONE)
 def test_a_rule_alone_keeps_the_logits(name: str) -> None:
     changed = {rule.name: after for rule in _GENERAL if (after := applied(rule, name))}
-    assert len(changed) >= 7, sorted(changed)
+    assert changed.keys() == ALONE[name]
     for rule, after in changed.items():
         gap = np.abs(logits(after) - expected(name)).max()
         # Two layers of float64 sums of at most 64 terms of the size of the result.
