@@ -33,6 +33,15 @@ class DType(enum.Enum):
         return self in _FLOATS
 
     @property
+    def unit_roundoff(self) -> float:
+        """Largest relative error of one rounding to nearest: ``2**-p`` with ``p`` digits.
+
+        0 for formats without rounding. Source: IEEE 754-2019, table 3.5 (p of binary64, binary32,
+        binary16); bfloat16 has the 8 digits of a float32 cut in half.
+        """
+        return 2.0 ** -_DIGITS[self] if self in _DIGITS else 0.0
+
+    @property
     def numpy(self) -> np.dtype[np.generic]:
         """The NumPy format with the same storage (``ml_dtypes`` for bf16)."""
         return _NUMPY[self]
@@ -48,7 +57,8 @@ _BYTES = {
     DType.I8: 1,
     DType.BOOL: 1,
 }
-_FLOATS = frozenset({DType.F64, DType.F32, DType.F16, DType.BF16})
+_DIGITS = {DType.F64: 53, DType.F32: 24, DType.F16: 11, DType.BF16: 8}
+_FLOATS = frozenset(_DIGITS)
 _NUMPY: dict[DType, np.dtype[np.generic]] = {
     DType.F64: np.dtype(np.float64),
     DType.F32: np.dtype(np.float32),

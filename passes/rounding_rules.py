@@ -52,8 +52,9 @@ from ascendfx.ir.ops import (
     TakeAlong,
     Transpose,
 )
+from ascendfx.ir.tensor_type import DType
 
-UNIT = float(np.finfo(np.float64).eps) / 2
+UNIT = DType.F64.unit_roundoff
 """Unit roundoff of float64."""
 
 MOVES = (

@@ -25,13 +25,6 @@ from ascendfx.passes.rounding_rules import MOVES
 
 SCALE = 2.0**-29
 """Units are multiplied by it: f32 is analysed with the unit of f64."""
-UNITS: Mapping[DType, float] = {
-    DType.F64: 2.0**-53,
-    DType.F32: 2.0**-24,
-    DType.F16: 2.0**-11,
-    DType.BF16: 2.0**-8,
-}
-"""Unit roundoff of each format (IEEE 754-2019, table 3.5; bfloat16 has 8 bits of precision)."""
 _LARGEST: Mapping[DType, float] = {
     DType.F64: float(np.finfo(np.float64).max),
     DType.F32: float(np.finfo(np.float32).max),
@@ -49,7 +42,7 @@ def format_bound(graph: Graph, tensors: Mapping[str, Array]) -> tuple[Bounded, .
             values.append((_operand(tensors[node.op.name], kinds[0]),))
             continue
         operands = [values[v.node][v.result] for v in node.operands]
-        inner = UNITS[DType.F64 if DType.F64 in kinds else DType.F32] * SCALE
+        inner = (DType.F64 if DType.F64 in kinds else DType.F32).unit_roundoff * SCALE
         results = bounded_step(node.op, *operands, unit=inner)
         values.append(
             tuple(_stored(node.op, each, d) for each, d in zip(results, kinds, strict=True))
@@ -58,7 +51,7 @@ def format_bound(graph: Graph, tensors: Mapping[str, Array]) -> tuple[Bounded, .
 
 
 def _operand(value: Array, dtype: DType) -> Bounded:
-    return value, UNITS.get(dtype, 0.0) * SCALE * np.abs(np.asarray(value, np.float64))
+    return value, dtype.unit_roundoff * SCALE * np.abs(np.asarray(value, np.float64))
 
 
 def _stored(op: Op, result: Bounded, dtype: DType) -> Bounded:
@@ -66,6 +59,6 @@ def _stored(op: Op, result: Bounded, dtype: DType) -> Bounded:
     if not dtype.is_float:
         return result
     if isinstance(op, Cast) or (dtype in (DType.BF16, DType.F16) and not isinstance(op, MOVES)):
-        error = error + UNITS[dtype] * SCALE * np.abs(np.nan_to_num(value))
+        error = error + dtype.unit_roundoff * SCALE * np.abs(np.nan_to_num(value))
     overflows = np.isfinite(value) & (np.abs(value) > _LARGEST[dtype])
     return value, np.where(overflows, np.inf, error)

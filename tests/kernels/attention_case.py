@@ -27,8 +27,7 @@ from tests.kernels.matmul_case import indices, store
 Array = NDArray[np.generic]
 Floats = NDArray[np.float64]
 
-_U = 2.0**-24
-_STORED = {DType.F32: 2.0**-24, DType.BF16: 2.0**-8}
+_U = DType.F32.unit_roundoff
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def attend(
     largest = np.abs(scores).max(axis=1, keepdims=True)
     off = (columns + 3) * _U * abs(scale) * (np.abs(q) @ np.abs(k).T).max(axis=1, keepdims=True)
     weight = off + 2 * largest * _U + 4 * _U + steps * (largest + 4) * 2 * _U
-    stored = _STORED[tiles.dtype]
+    stored = tiles.dtype.unit_roundoff
     values = np.abs(v).max(axis=0, keepdims=True)
     bound = (2 * (2 * weight + stored) + (keys + 3 * steps + 8) * _U) * values
     return Expected(out, bound + stored * np.abs(out))

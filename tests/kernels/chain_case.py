@@ -12,7 +12,7 @@ from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.graph import Graph, Value
 from ascendfx.ir.tensor_type import TensorType
 from tests.kernels.rounding_bound import bound_graph
-from tests.kernels.vector_case import FEW_CORES, TARGET, UNIT_ROUNDOFF, Array, launch
+from tests.kernels.vector_case import FEW_CORES, TARGET, Array, launch
 
 
 def check_chain(
@@ -48,7 +48,7 @@ def check_chain(
         out = launch(kernel, tensors, count)
         for i, (kind, exact) in enumerate(zip(graph.output_types, expected, strict=True)):
             found = out[f"y{i}"].reshape(exact.value.shape).astype(np.float64)
-            stored = exact.rounded(UNIT_ROUNDOFF[kind.dtype])
+            stored = exact.rounded(kind.dtype.unit_roundoff)
             error = np.abs(found - stored.value)
             assert np.isnan(found[count:]).all()
             worst = np.max(error[:count] - stored.error[:count], initial=0.0)

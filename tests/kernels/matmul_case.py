@@ -14,8 +14,6 @@ from ascendfx.runtime.emulator import BuiltKernel
 
 Array = NDArray[np.generic]
 
-_UNIT_ROUNDOFF = {DType.F32: 2.0**-24, DType.BF16: 2.0**-8}
-
 
 @dataclass(frozen=True, slots=True)
 class Operands:
@@ -147,10 +145,10 @@ def assert_within_bound(operands: Operands, actual: Array, k: int, out_dtype: DT
     and u the unit roundoff of the stored result (0 if it is f32, which is not rounded again).
     Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1.
     """
-    u32 = _UNIT_ROUNDOFF[DType.F32]
+    u32 = DType.F32.unit_roundoff
     bound = (k + 1) * u32 / (1 - (k + 1) * u32) * operands.magnitude
     if out_dtype is not DType.F32:
-        bound += _UNIT_ROUNDOFF[out_dtype] * (np.abs(operands.expected) + bound)
+        bound += out_dtype.unit_roundoff * (np.abs(operands.expected) + bound)
     error = np.abs(actual.astype(np.float64) - operands.expected)
     worst = np.nanmax(np.where(bound > 0, error / bound, 0), initial=0)
     assert np.all(error <= bound), f"error up to {worst:.3g} of the bound, or NaN"

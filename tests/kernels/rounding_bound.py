@@ -12,9 +12,10 @@ import numpy as np
 from ascendfx.ir import ops
 from ascendfx.ir.graph import Graph, Node, Value
 from ascendfx.ir.op import Op
+from ascendfx.ir.tensor_type import DType
 from tests.kernels.vector_case import Floats
 
-_U = 2.0**-24
+_U = DType.F32.unit_roundoff
 _FUNCTION = 4 * _U
 
 

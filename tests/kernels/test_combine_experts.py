@@ -21,7 +21,7 @@ from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 from tests.golden_file import Golden
-from tests.kernels.vector_case import FEW_CORES, TARGET, UNIT_ROUNDOFF, launch, random_array
+from tests.kernels.vector_case import FEW_CORES, TARGET, launch, random_array
 
 
 def _plan(
@@ -61,8 +61,8 @@ def _check(plan: CombineExpertsPlan, rows: int) -> None:
     kernel = emit_combine_experts(plan, "combine_experts")
     out = launch(kernel, inputs, rows)["sum"].reshape(capacity, columns).astype(np.float64)
     expected = terms.sum(axis=1)
-    bound = (terms.shape[1] + 1) * 2.0**-24 * np.abs(terms).sum(axis=1) * 1.01
-    bound += UNIT_ROUNDOFF[plan.dtype] * (np.abs(expected) + bound)
+    bound = (terms.shape[1] + 1) * DType.F32.unit_roundoff * np.abs(terms).sum(axis=1) * 1.01
+    bound += plan.dtype.unit_roundoff * (np.abs(expected) + bound)
     assert (np.abs(out - expected) <= bound)[:rows].all()
     assert np.isnan(out[rows:]).all()
 

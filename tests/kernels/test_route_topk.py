@@ -26,10 +26,11 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import local_bytes
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.ops import RouteTopk
+from ascendfx.ir.tensor_type import DType
 from tests.golden_file import Golden
 from tests.kernels.vector_case import FEW_CORES, TARGET, Array, Floats, launch
 
-_U = 2.0**-24
+_U = DType.F32.unit_roundoff
 
 V3 = Routing(256, 8, Scoring.SIGMOID, bias=True, groups=8, topk_groups=4, normalize=True, scale=2.5)
 V2 = Routing(

@@ -19,9 +19,6 @@ TARGET = find_target("ascend910b")
 FEW_CORES = replace(TARGET, vector_cores=2)
 """Gives each core many rows, so that it works in several steps."""
 
-UNIT_ROUNDOFF = {DType.F32: 2.0**-24, DType.BF16: 2.0**-8}
-"""Largest relative error of one rounding to nearest."""
-
 
 @functools.cache
 def build(kernel: Kernel) -> BuiltKernel:

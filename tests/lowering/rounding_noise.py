@@ -15,9 +15,6 @@ from ascendfx.ir import ops
 from ascendfx.ir.evaluate import Evaluator
 from ascendfx.ir.tensor_type import DType
 
-UNIT = {DType.F32: 2.0**-24, DType.BF16: 2.0**-8}
-"""Half an ulp at one: largest relative error of a rounding."""
-
 FUNCTION_ULPS = 8
 """Roundings in one vector operation: a few instructions, each exact to one rounding."""
 
@@ -54,7 +51,7 @@ class NoisyInterpreter(Evaluator):
         results = op.reference(*operands)
         if isinstance(op, ops.RouteTopk):
             self.experts.append(np.sort(results[1], axis=-1))
-        if self.noisy and not isinstance(op, _MOVES) and kind in UNIT:
+        if self.noisy and not isinstance(op, _MOVES) and kind in (DType.F32, DType.BF16):
             bound = _bound(op, operands, results[0], kind)
             moved = results[0] + bound * self.random.choice((-1, 1), results[0].shape)
             results = (moved, *results[1:])
@@ -62,7 +59,7 @@ class NoisyInterpreter(Evaluator):
 
 
 def _bound(op, operands, result, dtype):
-    u, rounding = UNIT[DType.F32], UNIT[dtype] * np.abs(result)
+    u, rounding = DType.F32.unit_roundoff, dtype.unit_roundoff * np.abs(result)
     match op:
         case ops.Linear() | ops.HeadLinear():
             k = operands[0].shape[-1]
@@ -90,7 +87,7 @@ def _bound(op, operands, result, dtype):
 
 def _sum(k):
     """Return the relative error of a sum of ``k`` products in f32."""
-    return np.sqrt(k + 1) * UNIT[DType.F32]
+    return np.sqrt(k + 1) * DType.F32.unit_roundoff
 
 
 def _attention_bound(op, operands, dtype):
@@ -99,13 +96,13 @@ def _attention_bound(op, operands, dtype):
     Weights are rounded to the element format before the second product.
     """
     queries, keys, v, _, _ = op.roles(operands)
-    u, values = UNIT[DType.F32], np.max(np.abs(v))
+    u, values = DType.F32.unit_roundoff, np.max(np.abs(v))
     score = op.scale * sum(
         _sum(q.shape[-1]) * np.max(np.einsum("rhd,qtgd->rhqtg", np.abs(q), np.abs(k)))
         for q, k in zip(queries, keys, strict=True)
     )
     context = keys[0].shape[1]
-    weights = 0.0 if dtype is DType.F32 else 2 * UNIT[dtype]
+    weights = 0.0 if dtype is DType.F32 else 2 * dtype.unit_roundoff
     return (2 * score + _sum(context) + FUNCTION_ULPS * u + weights) * values
 
 

@@ -154,6 +154,7 @@ def test_expanded_keys_of_several_requests_are_refused_with_a_remedy():
         "   | %40 = ragged_attention %18, %20, %38, %34, %39, %4, %5 "
         "{parts=2, scale=0.14433756729740643} : f32[rows, 2, 32]\n"
         "   |\n\n"
-        "hint: chunks of a prompt are attended for one request at a time; decode steps need the "
-        "absorbed form"
+        "hint: chunks of a prompt are attended for one request at a time; a decode step attends to "
+        "the cached vectors themselves, so keys and values of all heads must be projections of one "
+        "vector of the token, with no other operation in between"
     )

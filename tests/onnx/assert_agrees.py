@@ -27,8 +27,6 @@ from tests.onnx.onnx_session import run_model
 
 _LOGISTIC = 5 * 2.0**-53
 """Error of the logistic function of ONNX Runtime, which is a rational approximation of tanh."""
-UNIT = {DType.BF16: 2.0**-8, DType.F16: 2.0**-11, DType.F32: 2.0**-24}
-"""Unit roundoff: half the distance of 1 to the next number."""
 
 FLOAT32 = 2.0 ** (53 - 24)
 """Unit roundoff of float32 in units of float64's."""
@@ -101,7 +99,7 @@ def assert_step_agrees(
         expected, bounds = op.reference(*operands), step_bound(op, operands)
     for result, value, bound, dtype in zip(results, expected, bounds, formats, strict=True):
         inner = 2 * bound * (1 if dtype is DType.F64 else FLOAT32)
-        unit = UNIT.get(dtype, 0.0)
+        unit = 0.0 if dtype is DType.F64 else dtype.unit_roundoff
         magnitude = np.abs(value) if value.dtype.kind == "f" else np.zeros(value.shape)
         with np.errstate(invalid="ignore"):
             tolerance = inner + unit * (magnitude + inner)

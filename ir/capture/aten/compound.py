@@ -16,12 +16,6 @@ from ascendfx.ir.ops.sigmoid import Sigmoid
 from ascendfx.ir.ops.subtract import Subtract
 from ascendfx.ir.tensor_type import DType, TensorType
 
-_EPSILON = {DType.F64: 2.0**-52, DType.F32: 2.0**-23}
-"""Distance of 1 and the next number: what ``rms_norm`` adds when no epsilon is given.
-
-PyTorch takes that of the format it computes in, whatever its documentation says (tried in 2.13).
-"""
-
 
 def tanh(t: Translation, out: TensorType, a: Any) -> Result:
     """``tanh(a) = 2 sigmoid(2 a) - 1``."""
@@ -50,8 +44,12 @@ def gelu(t: Translation, out: TensorType, a: Any, *, approximate: str = "none") 
 def rms_norm(
     t: Translation, out: TensorType, a: Any, shape: list[Any], weight: Any = None, eps: Any = None
 ) -> Result:
-    """``a / sqrt(mean a^2 + eps) * weight`` over the last axes."""
-    added = _EPSILON[_wide(out)] if eps is None else eps
+    """``a / sqrt(mean a^2 + eps) * weight`` over the last axes.
+
+    Without ``eps`` it is the distance of 1 and the next number of the format PyTorch computes in,
+    whatever its documentation says (tried in 2.13).
+    """
+    added = 2 * _wide(out).unit_roundoff if eps is None else eps
     wide = t.operand(a, _wide(out))
     return _scaled(t, out, _normalised(t, wide, len(shape), added), weight, None)
 
