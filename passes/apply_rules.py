@@ -9,7 +9,8 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, GraphBuilder, Value
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import Fidelity, GraphPass, GraphResult
-from ascendfx.passes.match import Miss, Pattern, concrete_holes, match_at, patterns_of
+from ascendfx.passes.match import Miss, match_at
+from ascendfx.passes.pattern import Pattern, concrete_holes, patterns_of
 from ascendfx.passes.remark import Remark
 from ascendfx.passes.rule import Rule, Site, as_tuple
 

@@ -15,7 +15,7 @@ from ascendfx.passes.proof.check_sides import (
     check_types,
     check_values,
 )
-from ascendfx.passes.proof.wild_sites import check_changed_example, check_wild_sites
+from ascendfx.passes.proof.perturbed_sites import check_changed_example, check_perturbed_sites
 from ascendfx.passes.rule import Rule, Spelling
 
 
@@ -103,7 +103,7 @@ CHECKS: tuple[RuleCheck | SpellingCheck, ...] = (
     ),
     SpellingCheck("growth", lambda c, s: (check_growth(c.rule, s, seed=c.seed),), after=_EQUAL),
     SpellingCheck(
-        "wild sites", lambda c, s: (check_wild_sites(c.rule, s, seed=c.seed),), after=_EQUAL
+        "wild sites", lambda c, s: (check_perturbed_sites(c.rule, s, seed=c.seed),), after=_EQUAL
     ),
     RuleCheck("example", lambda c: (check_example(c.rule, c.examples.get("")),)),
     RuleCheck("changed example", _changed_example, after=frozenset({"types", "example"})),

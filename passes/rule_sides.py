@@ -12,7 +12,7 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Input
 from ascendfx.ir.size import bind_size, names_in
 from ascendfx.ir.tensor_type import DType, TensorType
-from ascendfx.passes.match import concrete_holes
+from ascendfx.passes.pattern import concrete_holes
 from ascendfx.passes.rule import (
     OperandForm,
     Rule,

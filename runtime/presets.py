@@ -11,10 +11,10 @@ from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.graph_pass import ProgramPass
-from ascendfx.passes.pipeline import RAISE
+from ascendfx.passes.registry import RAISE
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import SEARCHED
-from ascendfx.passes.search.match_engine import load_egglog
+from ascendfx.passes.search.egglog_matcher import load_egglog
 from ascendfx.passes.search.search_forms import SearchForms
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.simplify import Simplify

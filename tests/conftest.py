@@ -15,7 +15,8 @@ from hypothesis import settings
 
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.ir.text.printer import print_program
-from ascendfx.passes.pipeline import PASSES, run_pipeline
+from ascendfx.passes.pipeline import run_pipeline
+from ascendfx.passes.registry import PASSES
 from tests.golden_file import Golden
 
 settings.register_profile("ci", derandomize=True, max_examples=100, deadline=None)

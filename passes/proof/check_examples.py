@@ -7,7 +7,8 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Value
 from ascendfx.ir.program import Program
 from ascendfx.passes.apply_rules import ApplyRules
-from ascendfx.passes.match import Miss, match_at, patterns_of
+from ascendfx.passes.match import Miss, match_at
+from ascendfx.passes.pattern import patterns_of
 from ascendfx.passes.rule import Precondition, Rule, Spelling
 from ascendfx.passes.rule_sides import holes_of, side_of, unequal_sizes
 

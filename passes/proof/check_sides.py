@@ -11,7 +11,8 @@ from ascendfx.ir.interpret import interpret
 from ascendfx.ir.op import Array, as_float64
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.graph_pass import Fidelity
-from ascendfx.passes.match import Miss, match_at, patterns_of
+from ascendfx.passes.match import Miss, match_at
+from ascendfx.passes.pattern import patterns_of
 from ascendfx.passes.proof.format_bound import SCALE, format_bound
 from ascendfx.passes.proof.prove_identity import prove_identity
 from ascendfx.passes.proof.round_in_format import evaluate_rounded, round_to

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 import sympy
 
-from ascendfx.passes.proof.linear_order import Inequality, Row, feasible, solution
+from ascendfx.passes.proof.linear_feasibility import Inequality, Row, feasible, solution
 
 _S = cast("Any", sympy)  # SymPy is partly typed
 _ONE = _S.Integer(1)

@@ -6,7 +6,7 @@ from itertools import product
 
 from ascendfx.ir.graph import Value
 from ascendfx.ir.op import Op
-from ascendfx.passes.match import COMMUTATIVE, Pattern
+from ascendfx.passes.pattern import COMMUTATIVE, Pattern
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, Value
-from ascendfx.passes.match import COMMUTATIVE, concrete_holes, patterns_of, site_of
+from ascendfx.passes.match import site_of
+from ascendfx.passes.pattern import COMMUTATIVE, concrete_holes, patterns_of
 from ascendfx.passes.rule import Rule, Site, as_tuple
 from ascendfx.passes.search.compile_pattern import Query, query_of
+from ascendfx.passes.search.egglog_matcher import EgglogMatcher, columns_of
 from ascendfx.passes.search.equal_values import EqualValues, values_of
-from ascendfx.passes.search.match_engine import MatchEngine, columns_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class _Saturating:
     def __init__(self, graph: Graph, rules: Sequence[Rule], limits: SearchLimits) -> None:
         patterns = [pattern for rule in rules for pattern in patterns_of(rule)]
         self._queries = [query_of(each, f"found{i}") for i, each in enumerate(patterns)]
-        self._engine = MatchEngine(self._queries)
+        self._engine = EgglogMatcher(self._queries)
         self._values, moved = values_of(graph)
         self._outputs = tuple(moved[value] for value in graph.outputs)
         self._limits = limits

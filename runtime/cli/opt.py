@@ -8,7 +8,8 @@ import click
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.ir.text.printer import print_program
 from ascendfx.ir.verify import verify_program
-from ascendfx.passes.pipeline import PASSES, run_pipeline
+from ascendfx.passes.pipeline import run_pipeline
+from ascendfx.passes.registry import PASSES
 from ascendfx.runtime.cli.read_text import read_text
 
 

@@ -8,7 +8,8 @@ import pytest
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.text.located import parse_located, print_located
 from ascendfx.ir.text.parser import parse_program
-from ascendfx.passes.pipeline import PASSES, RAISE, run_pipeline
+from ascendfx.passes.pipeline import run_pipeline
+from ascendfx.passes.registry import PASSES, RAISE
 from ascendfx.passes.simplify import Simplify
 from ascendfx.passes.verification.verify_pass import PassVerifier
 from ascendfx.runtime.dumps.dump_header import DumpHeader

@@ -14,8 +14,9 @@ from ascendfx.passes.absorb_projections import AbsorbProjections
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.graph_pass import ProgramPass
-from ascendfx.passes.pipeline import RAISE, run_pipeline
+from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.random_weights import random_weights
+from ascendfx.passes.registry import RAISE
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
 from tests.onnx.assert_agrees import assert_program_agrees

@@ -7,7 +7,7 @@ import inspect
 from pathlib import Path
 
 from ascendfx.passes.apply_rules import ApplyRules
-from ascendfx.passes.pipeline import PASSES
+from ascendfx.passes.registry import PASSES
 from ascendfx.passes.rules import RULES
 
 README = Path(__file__).parents[2] / "passes" / "README.md"

@@ -11,7 +11,7 @@ import pytest
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.describe_pass import PassForm, describe_pass, restore_pass
-from ascendfx.passes.pipeline import PASSES
+from ascendfx.passes.registry import PASSES
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import RULES
 

@@ -13,7 +13,8 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
-from ascendfx.passes.pipeline import PASSES, PROGRAM_PASSES, RAISE, PassRun, run_pipeline
+from ascendfx.passes.pipeline import PassRun, run_pipeline
+from ascendfx.passes.registry import PASSES, PROGRAM_PASSES, RAISE
 from ascendfx.passes.rules import RULES
 from tests.passes.test_raising_models import captured
 

@@ -10,7 +10,7 @@ import sympy
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ascendfx.passes.proof.linear_order import Inequality, feasible, solution
+from ascendfx.passes.proof.linear_feasibility import Inequality, feasible, solution
 from ascendfx.passes.proof.order_cases import Case, each_case
 from ascendfx.passes.proof.real import Real, exactly
 

@@ -12,9 +12,10 @@ from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
 from ascendfx.ir.ops import Call
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
-from ascendfx.passes.pipeline import RAISE, run_pipeline
+from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.proof.graph_mutants import some_mutants
 from ascendfx.passes.rebuild import rebuild
+from ascendfx.passes.registry import RAISE
 from tests.passes.test_raising_near_misses import check, runs
 from tests.strategies.program_tensors import random_tensors
 from tests.strategies.rounding_bound import assert_equal_up_to_rounding

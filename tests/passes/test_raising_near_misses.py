@@ -12,8 +12,9 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.graph_pass import ProgramPass
-from ascendfx.passes.pipeline import RAISE, run_pipeline
+from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.proof.graph_mutants import mutants
+from ascendfx.passes.registry import RAISE
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import RAISING, RULES, SPLITTING
 from tests.strategies.program_tensors import random_tensors

@@ -20,7 +20,8 @@ from ascendfx.ir.ops import (
 )
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.graph_pass import Fidelity
-from ascendfx.passes.match import Miss, match_at, patterns_of
+from ascendfx.passes.match import Miss, match_at
+from ascendfx.passes.pattern import patterns_of
 from ascendfx.passes.rule import Rule, Side, SideBuilder, Site, Spelling, parse_operand
 
 

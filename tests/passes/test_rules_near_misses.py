@@ -7,7 +7,7 @@ import pytest
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.apply_rules import ApplyRules
-from ascendfx.passes.pipeline import PASSES
+from ascendfx.passes.registry import PASSES
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import RAISING, RULES, SPLITTING
 

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from ascendfx.ir.capture.capture_module import capture_module
-from ascendfx.passes.pipeline import RAISE, run_pipeline
+from ascendfx.passes.pipeline import run_pipeline
+from ascendfx.passes.registry import RAISE
 from tests.capture.eager_float64 import assert_equals_eager
 from tests.passes.spellings import attentions, rms_norms, rotaries, routers, swiglus
 from tests.passes.spellings.spelling import Around, Spelling

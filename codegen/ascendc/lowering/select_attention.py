@@ -219,7 +219,7 @@ def _expanded(context: GraphContext, attention: _Roles, scale: float, position: 
     return KernelStep(
         plan=plan,
         emit=emit_chunked_prefill_attention,
-        name=f"chunk_attention_h{shape.heads}_d{shape.nope}_{shape.dtype.value}",
+        name=f"chunked_prefill_attention_h{shape.heads}_d{shape.nope}_{shape.dtype.value}",
         operands=(
             *map(context.operand, attention.queries),
             context.operand(attention.keys[0]),

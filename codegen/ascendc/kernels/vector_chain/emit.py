@@ -2,9 +2,9 @@
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.kernel import Direction, Kernel, KernelArgument, KernelKind
+from ascendfx.codegen.ascendc.kernels.vector_chain.device_functions import device_functions_text
 from ascendfx.codegen.ascendc.kernels.vector_chain.emit_copies import write_load, write_store
 from ascendfx.codegen.ascendc.kernels.vector_chain.emit_steps import write_step
-from ascendfx.codegen.ascendc.kernels.vector_chain.helpers import helper_text
 from ascendfx.codegen.ascendc.kernels.vector_chain.places import root_of
 from ascendfx.codegen.ascendc.kernels.vector_chain.plan import VectorChainPlan
 from ascendfx.codegen.ascendc.kernels.vector_chain.program import Load, Relabel, Store
@@ -45,7 +45,7 @@ def emit_vector_chain(plan: VectorChainPlan, name: str) -> Kernel:
         constants["PIECES"] = plan.pieces
     else:
         constants["STEP_ROWS"] = plan.tile.rows
-    write_head(head, _comment(plan, name), constants, helper_text(helpers))
+    write_head(head, _comment(plan, name), constants, device_functions_text(helpers))
     source = head.text() + body.text()
     return Kernel(name, "vector-chain", KernelKind.VECTOR, plan.blocks, arguments, source)
 

@@ -47,7 +47,7 @@ def load_egglog() -> ModuleType:
     return bindings
 
 
-class MatchEngine:
+class EgglogMatcher:
     """Finds all places of patterns, up to equality."""
 
     def __init__(self, queries: Sequence[Query]) -> None:

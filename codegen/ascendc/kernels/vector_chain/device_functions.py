@@ -100,7 +100,7 @@ __aicore__ inline void SpreadNumbers(const LocalTensor<float>& target,
 """
 
 
-def helper_text(used: AbstractSet[str]) -> str:
+def device_functions_text(used: AbstractSet[str]) -> str:
     """Return the definitions of the functions named in ``used``, sorted."""
     fixed = {
         "CopyBlocks": _COPY_BLOCKS,

@@ -40,7 +40,7 @@ _MUTANTS = 60
 _DRAWS = 2
 
 
-def check_wild_sites(rule: Rule, spelling: Spelling, *, seed: int) -> str:
+def check_perturbed_sites(rule: Rule, spelling: Spelling, *, seed: int) -> str:
     """Return the first changed left side on which the rule fires and is wrong."""
     for what, graph, holes in _changed_sides(rule, spelling, seed):
         if found := _wrong(rule, graph, _operand_draws(rule, holes, seed)):
