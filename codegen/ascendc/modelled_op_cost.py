@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cost_model import busy_seconds, launch_cost
+from ascendfx.codegen.ascendc.kernels.attention_requests import chunk_request, latent_request
+from ascendfx.codegen.ascendc.kernels.attention_tiles import TileRequest, plan_attention_tiles
 from ascendfx.codegen.ascendc.kernels.vector_chain.lower import can_join_chain
 from ascendfx.codegen.ascendc.lowering.lower_program import pairs_per_row
 from ascendfx.codegen.ascendc.lowering.row_space import is_row_size
@@ -126,14 +128,31 @@ class ModelledOpCost:
         if op.parts != 2:
             return f"{op.parts} pairs of queries and keys, not two"
         classes, types = op.roles(site.classes), op.roles(site.operands)
+        rows, heads, first, second, value = (
+            bind_size(size, self.capacity)
+            for size in (
+                *types.queries[0].shape,
+                types.queries[1].shape[-1],
+                types.values.shape[-1],
+            )
+        )
+        dtype = types.queries[0].dtype
         if classes.keys[0] == classes.values and attends_latent(types):
-            return None
-        heads = types.queries[0].shape[1]
+            return self._why_no_tiles(latent_request(dtype, heads=heads, latent=first, rope=second))
         if self.step.requests != 1:
             return "expanded keys of several requests"
         wanted = [types.keys[0].shape[2], types.values.shape[2]]
         if wanted != [heads, heads] or types.keys[1].shape[2] != 1:
             return f"{wanted} key heads for {heads} query heads"
+        return self._why_no_tiles(
+            chunk_request(dtype, rows=rows, nope=first, rope=second, value=value)
+        )
+
+    def _why_no_tiles(self, request: TileRequest) -> str | None:
+        try:
+            plan_attention_tiles(request, self.target)
+        except GraphError as error:
+            return error.reason
         return None
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
+from ascendfx.codegen.ascendc.kernels.attention_tiles import MAX_KEY_TILE
 from ascendfx.codegen.ascendc.work import NO_WORK, READ_EXPERTS, VISIBLE, Work
 from ascendfx.ir import ops
 from ascendfx.ir.op import Op
@@ -10,9 +11,6 @@ from ascendfx.ir.size import Dim, product, simplify_size
 from ascendfx.ir.tensor_type import DType, TensorType
 
 Types = Sequence[TensorType]
-
-_KEY_TILE = 128
-"""Keys whose scores an attention kernel holds at once: how often it rescales its sums."""
 
 _SCORE_LANES = 9
 """Per score: scale, penalty, maximum, subtract, exp (half rate), sum, cast and copy."""
@@ -134,7 +132,7 @@ def _attention(op: Op, operands: Types, results: Types) -> Work:
         read = keys
         per_key = sum(_stored(k.dtype) * product(k.shape[2:]) for k in keys)
         rereads = simplify_size(VISIBLE * per_key - bytes_of(*keys))
-    rescale = -(-3 * width // _KEY_TILE) if isinstance(width, int) else 1
+    rescale = -(-3 * width // MAX_KEY_TILE) if isinstance(width, int) else 1
     return Work(
         products=simplify_size(VISIBLE * heads * columns),
         format=queries[0].dtype,

@@ -24,7 +24,9 @@ from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 
-_TILE_CHOICES = (128, 64, 32, 16)
+MAX_KEY_TILE = 128
+"""Keys of one step at most: how many scores share one rescaling of the sums."""
+_TILE_CHOICES = (MAX_KEY_TILE, 64, 32, 16)
 
 MAX_KEY_SLOTS = 4
 """Key tiles in L1 at most: their events and two more are ids 0 to 5."""

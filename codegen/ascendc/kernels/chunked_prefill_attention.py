@@ -29,10 +29,10 @@ from ascendfx.codegen.ascendc.kernels.attention_frame import (
     write_tensors,
     write_tile_constants,
 )
+from ascendfx.codegen.ascendc.kernels.attention_requests import CHUNKED_PREFILL, chunk_request
 from ascendfx.codegen.ascendc.kernels.attention_steps_text import write_runs, write_step_sizes
 from ascendfx.codegen.ascendc.kernels.attention_tiles import (
     AttentionTiles,
-    TileRequest,
     check_row_stride,
     plan_attention_tiles,
 )
@@ -45,8 +45,7 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import SIZES_ARGUMENT, check
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.tensor_type import DType
 
-_FAMILY = "chunked-prefill-attention"
-_KEY_TILE = 128
+_FAMILY = CHUNKED_PREFILL
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,19 +126,10 @@ def plan_chunked_prefill_attention(
     check_positive(_FAMILY, rows=rows, context=context, heads=shape.heads)
     for name, view, _, _ in shape.views:
         check_row_stride(_FAMILY, name, view.row_stride)
-    tiles = plan_attention_tiles(
-        TileRequest(
-            family=_FAMILY,
-            dtype=shape.dtype,
-            key_widths=(shape.nope, shape.rope),
-            value_width=shape.value,
-            values_are_keys=False,
-            lanes=rows,
-            key_limit=_KEY_TILE,
-            causal=True,
-        ),
-        target,
+    request = chunk_request(
+        shape.dtype, rows=rows, nope=shape.nope, rope=shape.rope, value=shape.value
     )
+    tiles = plan_attention_tiles(request, target)
     items = shape.heads * -(-rows // tiles.lanes)
     return ChunkedPrefillPlan(shape, tiles, min(target.cube_cores, items), target)
 

@@ -32,10 +32,10 @@ from ascendfx.codegen.ascendc.kernels.attention_frame import (
     write_tensors,
     write_tile_constants,
 )
+from ascendfx.codegen.ascendc.kernels.attention_requests import LATENT_DECODE, latent_request
 from ascendfx.codegen.ascendc.kernels.attention_steps_text import write_runs, write_step_sizes
 from ascendfx.codegen.ascendc.kernels.attention_tiles import (
     AttentionTiles,
-    TileRequest,
     check_row_stride,
     plan_attention_tiles,
 )
@@ -47,7 +47,7 @@ from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 
-_FAMILY = "latent-decode-attention"
+_FAMILY = LATENT_DECODE
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,19 +134,14 @@ def plan_latent_decode_attention(
         GraphError: A size, format or view is not supported, or no tile fits.
     """
     _check(shape)
-    tiles = plan_attention_tiles(
-        TileRequest(
-            family=_FAMILY,
-            dtype=shape.dtype,
-            key_widths=(shape.latent, shape.rope),
-            value_width=shape.latent,
-            values_are_keys=True,
-            lanes=shape.heads,
-            key_limit=shape.block_tokens,
-            causal=False,
-        ),
-        target,
+    request = latent_request(
+        shape.dtype,
+        heads=shape.heads,
+        latent=shape.latent,
+        rope=shape.rope,
+        block_tokens=shape.block_tokens,
     )
+    tiles = plan_attention_tiles(request, target)
     head_tiles = -(-shape.heads // tiles.lanes)
     items = shape.rows.capacity * head_tiles
     chosen = max(1, target.cube_cores // items) if splits is None else splits
