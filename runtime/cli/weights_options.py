@@ -1,18 +1,16 @@
 """Options of the subcommands that run the programs of a dump."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import click
 
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
+from ascendfx.runtime.cli.options import Decorator
 from ascendfx.runtime.dumps.dump_weights import weights_for
 from ascendfx.runtime.dumps.read_dump import Dump
 from ascendfx.runtime.start_verifier import token_ids
-
-Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 checkpoint: Decorator = click.option(
     "--checkpoint",
