@@ -1,4 +1,4 @@
-"""Local rewrites, one algebraic identity per file, in named sets."""
+"""Local rewrites in named sets; a file holds one identity with its variants."""
 
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import (
@@ -207,7 +207,7 @@ RESPELLING: tuple[Rule, ...] = (
 SEARCHED: tuple[Rule, ...] = (
     ABSORBING + PRODUCTS + MERGING + SCALING + FOLDING + DELAYING + COMMUTING
 )
-"""Equalities for the search, most of them in both directions; no fixed order applies these."""
+"""Equalities for the search, many in both directions; the fixed order applies the absorption only."""
 
 RULES: tuple[Rule, ...] = RAISING + SPLITTING + RESPELLING + ALGEBRA + CASTING + LAYOUTS + SEARCHED
 """Every rule; tests/passes/test_rules.py proves each one."""

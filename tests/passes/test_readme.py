@@ -1,8 +1,23 @@
-"""passes/README.md lists every pass and rule as they are."""
+"""The READMEs of passes list every pass, rule and file as they are."""
 
-from tests.passes.readme_tables import README, with_tables
+from pathlib import Path
+
+import pytest
+
+from tests.passes.readme_tables import TABLES, with_table
+
+_ROOT = Path(__file__).parents[2]
+_PASSES = _ROOT / "passes"
+_FOLDERS = sorted({path.parent for path in _PASSES.rglob("*.py")} - {_PASSES / "rules"})
 
 
-def test_the_tables_are_up_to_date() -> None:
-    text = README.read_text(encoding="utf-8")
-    assert with_tables(text) == text, "run `make tables`"
+@pytest.mark.parametrize("readme", TABLES, ids=lambda path: str(path.relative_to(_ROOT)))
+def test_the_tables_are_up_to_date(readme: Path) -> None:
+    assert with_table(readme) == readme.read_text(encoding="utf-8"), "run `make tables`"
+
+
+@pytest.mark.parametrize("folder", _FOLDERS, ids=lambda path: str(path.relative_to(_ROOT)))
+def test_every_file_is_listed(folder: Path) -> None:
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    files = {path.name for path in folder.glob("*.py")} - {"__init__.py"}
+    assert {name for name in files if f"`{name}`" not in text} == set()
