@@ -207,7 +207,7 @@ RESPELLING: tuple[Rule, ...] = (
 SEARCHED: tuple[Rule, ...] = (
     ABSORBING + PRODUCTS + MERGING + SCALING + FOLDING + DELAYING + COMMUTING
 )
-"""Equalities for the search, many in both directions; the fixed order applies the absorption only."""
+"""Equalities for the search, many in both directions; a fixed order applies only `ABSORBING`."""
 
 RULES: tuple[Rule, ...] = RAISING + SPLITTING + RESPELLING + ALGEBRA + CASTING + LAYOUTS + SEARCHED
 """Every rule; tests/passes/test_rules.py proves each one."""
