@@ -3,10 +3,10 @@
 import numpy as np
 
 from ascendfx.ir.op import Array
-from ascendfx.ir.ops import Call, Param
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
 from ascendfx.ir.tensor_type import DType, TensorType
+from ascendfx.passes.random_weights import checkpoint_types
 
 _SIZES = {"batch": 2, "tokens": 5, "rows": 6, "requests": 2, "context": 7}
 _OTHER_SIZE = 3
@@ -19,22 +19,12 @@ def random_tensors(
     seed: int,
     sizes: dict[str, int] | None = None,
     ids: int = 3,
-    calm: bool = False,
 ) -> dict[str, Array]:
-    """Return normal numbers for floats, scaled by the last axis, and ids below ``ids``.
-
-    With ``calm`` the matrices of the checkpoint are so small that the residual stream dominates:
-    errors then do not grow from layer to layer.
-    """
+    """Return normal numbers for floats, scaled by the last axis, and ids below ``ids``."""
     random = np.random.default_rng(seed)
     kinds = program.main.input_types | checkpoint_types(program)
     known = {**example_sizes(program), **(sizes or {})}
-    tensors = {name: _tensor(random, kind, known, ids) for name, kind in kinds.items()}
-    if calm:
-        for name, kind in checkpoint_types(program).items():
-            if kind.rank > 1 and name != next(iter(checkpoint_types(program))):
-                tensors[name] = tensors[name] / 8
-    return tensors
+    return {name: _tensor(random, kind, known, ids) for name, kind in kinds.items()}
 
 
 def example_sizes(program: Program) -> dict[str, int]:
@@ -47,22 +37,6 @@ def example_sizes(program: Program) -> dict[str, int]:
         for name in kind.names
     }
     return {**dict.fromkeys(sorted(names), _OTHER_SIZE), **_SIZES}
-
-
-def checkpoint_types(program: Program) -> dict[str, TensorType]:
-    """Return the type of each checkpoint key that the program reads."""
-    kinds = _formals(program, program.main.name)
-    for graph in program.graphs:
-        for node in graph.nodes:
-            if isinstance(node.op, Call):
-                formals = _formals(program, node.op.callee)
-                kinds |= {key: formals[name] for name, key in node.op.keys if name in formals}
-    return kinds
-
-
-def _formals(program: Program, name: str) -> dict[str, TensorType]:
-    nodes = program.by_name[name].nodes
-    return {node.op.name: node.op.type for node in nodes if isinstance(node.op, Param)}
 
 
 def _tensor(

@@ -10,8 +10,8 @@ from ascendfx.ir.location import Location
 from ascendfx.ir.ops import Add, Input, Negate, Topk
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType, TensorType
+from ascendfx.passes.proof.random_tensors import random_tensors
 from tests.strategies.graphs import graphs
-from tests.strategies.program_tensors import random_tensors
 
 X = Input("x", TensorType(DType.F32, (4,)))
 

@@ -15,12 +15,12 @@ from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import run_pipeline
-from ascendfx.passes.random_weights import random_weights
+from ascendfx.passes.proof.random_tensors import random_tensors
+from ascendfx.passes.random_weights import checkpoint_types, random_weights
 from ascendfx.passes.registry import RAISE
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
 from tests.onnx.assert_agrees import assert_program_agrees
-from tests.strategies.program_tensors import checkpoint_types, random_tensors
 
 PROGRAMS = Path(__file__).parents[1] / "passes" / "programs"
 CAPTURED = sorted(path.stem for path in (PROGRAMS / "captured").glob("*.ir"))

@@ -14,10 +14,11 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.proof.graph_mutants import some_mutants
+from ascendfx.passes.proof.random_tensors import random_tensors
 from ascendfx.passes.rebuild import rebuild
 from ascendfx.passes.registry import RAISE
 from tests.passes.test_raising_near_misses import check, runs
-from tests.strategies.program_tensors import random_tensors
+from tests.strategies.calm_weights import calmed
 from tests.strategies.rounding_bound import assert_equal_up_to_rounding
 
 _CAPTURED = Path(__file__).parent / "programs" / "captured"
@@ -96,7 +97,7 @@ def with_one_layer(program: Program, callee: str) -> Program:
 def test_each_layer_computes_the_same_up_to_rounding(name: str) -> None:
     for layer in captured(name).graphs[1:]:
         before, after = (with_one_layer(each(name), layer.name) for each in (captured, raised))
-        tensors = random_tensors(before, seed=0, ids=96, calm=True)
+        tensors = calmed(before, random_tensors(before, seed=0, ids=96))
         assert_equal_up_to_rounding(before, after, tensors, telling=True)
 
 

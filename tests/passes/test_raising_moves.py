@@ -15,13 +15,13 @@ from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.graph_pass import GraphPass
 from ascendfx.passes.hoist_transposes import HoistTransposes
+from ascendfx.passes.proof.random_tensors import random_tensors
 from ascendfx.passes.reshape_groups import AxisGroup, axis_groups
 from ascendfx.passes.same_bits import same_bits
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.simplify import Simplify
 from tests.passes.test_same_bits import zero_dropped
 from tests.strategies.graphs import graphs
-from tests.strategies.program_tensors import random_tensors
 
 _PASSES = (DropUnused(), HoistTransposes(), ShareCommon(), Simplify())
 

@@ -14,10 +14,10 @@ from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.proof.graph_mutants import mutants
+from ascendfx.passes.proof.random_tensors import random_tensors
 from ascendfx.passes.registry import RAISE
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import RAISING, RULES, SPLITTING
-from tests.strategies.program_tensors import random_tensors
 from tests.strategies.rounding_bound import assert_equal_up_to_rounding
 
 _EXAMPLES = Path(__file__).parents[1] / "filecheck"

@@ -13,10 +13,10 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.check_rule import CHECKS, Checked, RuleCheck, SpellingCheck
+from ascendfx.passes.proof.random_tensors import random_tensors
 from ascendfx.passes.rule import Rule, Spelling
 from ascendfx.passes.rule_sides import holes_of, side_of, side_or_none, unequal_sizes
 from ascendfx.passes.rules import RULES
-from tests.strategies.program_tensors import random_tensors
 from tests.strategies.rounding_bound import assert_equal_up_to_rounding
 from tests.strategies.rule_sides import operands_of, sizes_of
 
