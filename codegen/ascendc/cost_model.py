@@ -24,13 +24,13 @@ class LaunchCost:
     Attributes:
         seconds: Time.
         bytes: Moved between device memory and the chip.
-        flops: Floating-point operations of both units.
+        operations: Operations of both units.
         bound: What takes the time: ``hbm``, ``l2``, ``cube``, ``vector`` or ``launch``.
     """
 
     seconds: float
     bytes: float
-    flops: float
+    operations: float
     bound: str
 
 
@@ -79,9 +79,9 @@ class PlanCost:
         return sum(each.launches * each.each.bytes for each in self.kernels)
 
     @property
-    def flops(self) -> float:
-        """Floating-point operations."""
-        return sum(each.launches * each.each.flops for each in self.kernels)
+    def operations(self) -> float:
+        """Operations of both units."""
+        return sum(each.launches * each.each.operations for each in self.kernels)
 
 
 def busy_seconds(work: Work, target: Target, step: StepSizes) -> Mapping[str, float]:
@@ -103,7 +103,7 @@ def busy_seconds(work: Work, target: Target, step: StepSizes) -> Mapping[str, fl
         "hbm": numbers.bytes / (target.hbm_bytes_per_second * memory),
         "l2": (numbers.bytes + numbers.rereads) / rates.cache_bytes_per_second,
         "cube": numbers.products / cube,
-        "vector": numbers.lanes / vector,
+        "vector": numbers.vector_slots / vector,
     }
 
 
@@ -117,7 +117,7 @@ def launch_cost(work: Work, target: Target, step: StepSizes) -> LaunchCost:
     return LaunchCost(
         seconds=parts[bound] + overhead,
         bytes=numbers.bytes,
-        flops=numbers.flops,
+        operations=numbers.operations,
         bound="launch" if overhead > parts[bound] else bound,
     )
 

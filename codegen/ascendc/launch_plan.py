@@ -18,7 +18,7 @@ from ascendfx.ir.tensor_type import DType
 FORMAT = 2
 """Version of the JSON form."""
 
-_SIZES_OF_WORK = ("products", "lanes", "bytes", "rereads")
+_SIZES_OF_WORK = ("products", "vector_slots", "bytes", "rereads")
 
 
 class Place(enum.Enum):
@@ -241,8 +241,8 @@ def _kernel(data: dict[str, Any], source: str) -> Kernel:
 
 def _work(data: dict[str, Any]) -> KernelWork:
     said = data["work"]
-    products, lanes, moved, rereads = (parse_size(str(said[name])) for name in _SIZES_OF_WORK)
+    products, slots, moved, rereads = (parse_size(str(said[name])) for name in _SIZES_OF_WORK)
     work = Work(
-        products, DType(said["format"]), lanes, moved, rereads, said["experts"], said["chosen"]
+        products, DType(said["format"]), slots, moved, rereads, said["experts"], said["chosen"]
     )
     return KernelWork(data["kernel"], data["graph"], work, data["location"])

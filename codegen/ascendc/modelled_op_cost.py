@@ -79,7 +79,7 @@ class ModelledOpCost:
         seconds = alone.seconds
         if not isinstance(op, (*_MOVEMENTS, *_PRODUCTS)):
             seconds = max(busy_seconds(work, self.target, self.step).values())
-        return Cost(seconds, alone.bytes, alone.flops)
+        return Cost(seconds, alone.bytes, alone.operations)
 
     def of_graph(self, graph: Graph) -> Cost | Refusal:
         """Return the sum over the launches that ``graph`` is lowered to."""
@@ -97,7 +97,7 @@ class ModelledOpCost:
         return Cost(
             seconds=sum(cost.seconds for cost in costs),
             bytes=sum(cost.bytes for cost in costs),
-            flops=sum(cost.flops for cost in costs),
+            operations=sum(cost.operations for cost in costs),
         )
 
     def _why_no_kernel(self, site: OpSite) -> str | None:

@@ -1,4 +1,4 @@
-"""What one launch does: products, vector lanes and bytes, over the sizes of a step."""
+"""What one launch does: products, slots of the vector unit and bytes, over the sizes of a step."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -46,7 +46,7 @@ class Work:
     Attributes:
         products: Multiply-adds of the cube unit.
         format: Format the cube multiplies in.
-        lanes: Elements that pass through the vector unit, once per full-rate instruction; an
+        vector_slots: Elements that pass through the vector unit, once per full-rate instruction; an
             instruction at half rate counts twice.
         bytes: Moved between device memory and the chip, everything once.
         rereads: Bytes that are read again, from the second-level cache.
@@ -56,16 +56,16 @@ class Work:
 
     products: Dim = 0
     format: DType = DType.BF16
-    lanes: Dim = 0
+    vector_slots: Dim = 0
     bytes: Dim = 0
     rereads: Dim = 0
     experts: int = 0
     chosen: int = 0
 
     @property
-    def flops(self) -> Dim:
-        """Floating-point operations: two per product, one per lane."""
-        return simplify_size(2 * self.products + self.lanes)
+    def operations(self) -> Dim:
+        """Operations of both units: two per product, one per slot of the vector unit."""
+        return simplify_size(2 * self.products + self.vector_slots)
 
     def with_bytes(self, more: Dim) -> "Work":
         """Return the work with bytes added."""
@@ -78,7 +78,7 @@ class Work:
         return WorkNumbers(
             products=_evaluate(self.products, names, read),
             format=self.format,
-            lanes=_evaluate(self.lanes, names, read),
+            vector_slots=_evaluate(self.vector_slots, names, read),
             bytes=_evaluate(self.bytes, names, read),
             rereads=_evaluate(self.rereads, names, read),
         )
@@ -93,14 +93,14 @@ class WorkNumbers:
 
     products: float
     format: DType
-    lanes: float
+    vector_slots: float
     bytes: float
     rereads: float
 
     @property
-    def flops(self) -> float:
-        """Floating-point operations: two per product, one per lane."""
-        return 2 * self.products + self.lanes
+    def operations(self) -> float:
+        """Operations of both units: two per product, one per slot of the vector unit."""
+        return 2 * self.products + self.vector_slots
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from ascendfx.ir.tensor_type import DType, TensorType
 
 Types = Sequence[TensorType]
 
-_SCORE_LANES = 9
+_SCORE_SLOTS = 9
 """Per score: scale, penalty, maximum, subtract, exp (half rate), sum, cast and copy."""
 
-_LANES: Mapping[type[Op], int] = {
+_SLOTS: Mapping[type[Op], int] = {
     ops.Argmax: 2,
     ops.Cos: 8,
     ops.Sin: 8,
@@ -39,7 +39,7 @@ Source: the steps of `kernels/vector_chain`; rates of the table of vector instru
 (`Rates.vector_lanes`).
 """
 
-_SORT_LANES = 32
+_SORT_SLOTS = 32
 """Sorting passes 2 elements per cycle where others pass 64 (the same table)."""
 
 VIEWS: tuple[type[Op], ...] = (ops.Expand, ops.Reshape, ops.Slice, ops.Transpose)
@@ -62,7 +62,9 @@ def work_of_op(op: Op, operands: Types, results: Types, *, chosen: int) -> Work:
         return special(op, operands, results)
     if isinstance(op, VIEWS) or is_renaming_cast(op, operands):
         return NO_WORK
-    return Work(lanes=lanes_of(op, operands, results), bytes=bytes_of(*operands, *results))
+    return Work(
+        vector_slots=vector_slots_of(op, operands, results), bytes=bytes_of(*operands, *results)
+    )
 
 
 def is_renaming_cast(op: Op, operands: Types) -> bool:
@@ -76,13 +78,13 @@ def bytes_of(*kinds: TensorType) -> Dim:
     return simplify_size(sum(_elements(kind) * _stored(kind.dtype) for kind in kinds))
 
 
-def lanes_of(op: Op, operands: Types, results: Types) -> Dim:
-    """Return the lanes of a token-wise operation or a row reduction, casts of bf16 included."""
+def vector_slots_of(op: Op, operands: Types, results: Types) -> Dim:
+    """Return the slots of a token-wise operation or a row reduction, casts of bf16 included."""
     narrow = sum(
         _elements(kind) for kind in (*operands, *results) if kind.dtype in (DType.BF16, DType.F16)
     )
     largest = max((*operands, *results), key=lambda kind: _order(_elements(kind)))
-    return simplify_size(_elements(largest) * _LANES.get(type(op), 1) + narrow)
+    return simplify_size(_elements(largest) * _SLOTS.get(type(op), 1) + narrow)
 
 
 def _order(size: Dim) -> tuple[int, str]:
@@ -136,7 +138,7 @@ def _attention(op: Op, operands: Types, results: Types) -> Work:
     return Work(
         products=simplify_size(VISIBLE * heads * columns),
         format=queries[0].dtype,
-        lanes=simplify_size(VISIBLE * heads * (_SCORE_LANES + rescale)),
+        vector_slots=simplify_size(VISIBLE * heads * (_SCORE_SLOTS + rescale)),
         bytes=bytes_of(*queries, *read, *rows, *results),
         rereads=rereads,
     )
@@ -150,7 +152,7 @@ def attends_latent(types: RaggedRoles[TensorType]) -> bool:
 
 def _gathered(_: Op, operands: Types, results: Types) -> Work:
     moved = bytes_of(results[0])
-    return Work(lanes=0, bytes=simplify_size(2 * moved + bytes_of(*operands[1:])))
+    return Work(vector_slots=0, bytes=simplify_size(2 * moved + bytes_of(*operands[1:])))
 
 
 def _cache_write(_: Op, operands: Types, __: Types) -> Work:
@@ -159,8 +161,8 @@ def _cache_write(_: Op, operands: Types, __: Types) -> Work:
 
 
 def _sorted(_: Op, operands: Types, results: Types) -> Work:
-    lanes = simplify_size(_elements(operands[0]) * (_SORT_LANES + 6))
-    return Work(lanes=lanes, bytes=bytes_of(*operands, *results))
+    vector_slots = simplify_size(_elements(operands[0]) * (_SORT_SLOTS + 6))
+    return Work(vector_slots=vector_slots, bytes=bytes_of(*operands, *results))
 
 
 _SPECIAL: Mapping[type[Op], Callable[[Op, Types, Types], Work]] = {

@@ -7,7 +7,7 @@ from ascendfx.passes.search.op_cost import Cost
 
 FOUND, ORDERED, GIVEN, CHOSEN = "search", "ordered", "given", "chosen"
 """Forms: what search found, what the fixed order makes, what was given, and which was taken."""
-NANOSECONDS, BYTES, FLOPS = "nanoseconds", "bytes", "flops"
+NANOSECONDS, BYTES, OPERATIONS = "nanoseconds", "bytes", "operations"
 """Units."""
 
 
@@ -31,7 +31,7 @@ class Figure:
 
 _NAME = re.compile(
     rf"(?P<graph>.+), (?P<form>{FOUND}|{ORDERED}|{GIVEN}|{CHOSEN})"
-    rf": (?P<unit>{NANOSECONDS}|{BYTES}|{FLOPS})",
+    rf": (?P<unit>{NANOSECONDS}|{BYTES}|{OPERATIONS})",
     re.DOTALL,
 )
 
@@ -44,5 +44,5 @@ def read_figure(name: str) -> Figure | None:
 
 def figures_of(graph: str, form: str, cost: Cost) -> dict[str, int]:
     """Return the statistics of one form."""
-    numbers = {NANOSECONDS: cost.seconds * 1e9, BYTES: cost.bytes, FLOPS: cost.flops}
+    numbers = {NANOSECONDS: cost.seconds * 1e9, BYTES: cost.bytes, OPERATIONS: cost.operations}
     return {str(Figure(graph, form, unit)): round(each) for unit, each in numbers.items()}

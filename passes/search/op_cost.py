@@ -16,12 +16,12 @@ class Cost:
     Attributes:
         seconds: Time; what the search minimises.
         bytes: Moved between device memory and the chip.
-        flops: Floating-point operations.
+        operations: Of the cube and the vector unit; not all are in floating point.
     """
 
     seconds: float
     bytes: float
-    flops: float
+    operations: float
 
     @property
     def femtoseconds(self) -> int:

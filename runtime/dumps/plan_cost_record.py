@@ -18,7 +18,7 @@ def plan_cost_record(cost: PlanCost) -> dict[str, Any]:
         "total": {
             "microseconds": cost.seconds * 1e6,
             "bytes": cost.bytes,
-            "flops": cost.flops,
+            "operations": cost.operations,
         },
         "kernels": [
             {
@@ -27,7 +27,7 @@ def plan_cost_record(cost: PlanCost) -> dict[str, Any]:
                 "launches": each.launches,
                 "microseconds": each.launches * each.each.seconds * 1e6,
                 "bytes": each.launches * each.each.bytes,
-                "flops": each.launches * each.each.flops,
+                "operations": each.launches * each.each.operations,
                 "bound": each.each.bound,
                 "graph": each.work.graph,
                 "location": each.work.location,

@@ -154,7 +154,7 @@ def _plan_card(stage: Mapping[str, Any]) -> PlanCard:
         headline = duration(total["microseconds"] * 1e-6)
         facts[1:1] = [
             ("traffic", binary_bytes(total["bytes"])),
-            ("operations", f"{decimal(total['flops'])} flop"),
+            ("operations", decimal(total["operations"])),
             ("step", _words(cost.get("step"))),
             ("largest", _largest(cost["kernels"])),
         ]

@@ -169,7 +169,7 @@ def _cost(file: Path) -> Record:
         raise damaged_dump(file, "it has no `kernels` and `total`")
     for entry in [total, *kernels]:
         figures = entry if isinstance(entry, dict) else {}
-        for key in ("microseconds", "bytes", "flops"):
+        for key in ("microseconds", "bytes", "operations"):
             if not isinstance(figures.get(key), int | float):
                 raise damaged_dump(file, f"an entry has no number `{key}`")
     return data

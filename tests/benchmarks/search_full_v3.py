@@ -63,7 +63,9 @@ def op_by_op(graph: Graph, step: StepSizes) -> Cost:
         costs.append(
             launch_cost(work_of_op(node.op, operands, node.types, chosen=chosen), TARGET, step)
         )
-    return Cost(*(sum(getattr(c, name) for c in costs) for name in ("seconds", "bytes", "flops")))
+    return Cost(
+        *(sum(getattr(c, name) for c in costs) for name in ("seconds", "bytes", "operations"))
+    )
 
 
 def rewrite(program: Program, passes: Sequence[ProgramPass]) -> tuple[Program, float]:
@@ -75,7 +77,7 @@ def rewrite(program: Program, passes: Sequence[ProgramPass]) -> tuple[Program, f
 def row(name: str, cost: Cost | None) -> str:
     if cost is None:
         return f"  {name:42} no kernel"
-    figures = f"{cost.bytes / 1e6:12.2f} MB {cost.flops / 1e9:12.3f} GFLOP"
+    figures = f"{cost.bytes / 1e6:12.2f} MB {cost.operations / 1e9:12.3f} GFLOP"
     return f"  {name:42} {figures} {cost.seconds * 1e6:12.2f} us"
 
 
@@ -106,7 +108,7 @@ def measure(program: Program, plan: str, limits: Limits) -> None:
         print(row("search", found))
         if plan == "decode":
             assert found.bytes <= yardstick.bytes
-            assert found.flops <= yardstick.flops
+            assert found.operations <= yardstick.operations
             assert found.seconds <= yardstick.seconds
     print(
         f" search: {seconds / len(layers):.2f} s per distinct layer, all passes "

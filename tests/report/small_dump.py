@@ -148,7 +148,7 @@ def write_small_dump(
         },
     ]
     cost = {"name": "decode_silu", "kernel": "decode_silu.cpp", "launches": 3, "bound": "hbm"}
-    figures = {"microseconds": 9.5, "bytes": 384, "flops": 96}
+    figures = {"microseconds": 9.5, "bytes": 384, "operations": 96}
     header = {
         "format": 1,
         "ascendfx": "0.1.0",

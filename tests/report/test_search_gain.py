@@ -12,7 +12,7 @@ STATISTICS = {
     "layer_0, chosen: nanoseconds": 800,
     "layer_0, chosen: bytes": 64,
     "layer_0, ordered: nanoseconds": 1000,
-    "a, b, search: flops": 5,
+    "a, b, search: operations": 5,
     "layer_0: nodes of all forms": 9,
     "odd, chosen: bytes": "many",
 }
@@ -25,7 +25,7 @@ def test_figures_are_told_from_other_statistics() -> None:
             "chosen": {"nanoseconds": 800.0, "bytes": 64.0},
             "ordered": {"nanoseconds": 1000.0},
         },
-        "a, b": {"search": {"flops": 5.0}},
+        "a, b": {"search": {"operations": 5.0}},
     }
     assert others == {"layer_0: nodes of all forms": 9, "odd, chosen: bytes": "many"}
 

@@ -33,17 +33,17 @@ class SizeCost:
         if isinstance(site.op, _FREE):
             return Cost(0.0, 0.0, 0.0)
         moved = sum(self._elements(kind) for kind in (*site.operands, *site.results))
-        flops = 0
+        operations = 0
         if isinstance(site.op, Linear | HeadLinear | Matmul):
-            flops = self._elements(site.results[0]) * bind_size(site.operands[0].shape[-1], {})
-        return Cost(moved + flops / 10, moved, flops)
+            operations = self._elements(site.results[0]) * bind_size(site.operands[0].shape[-1], {})
+        return Cost(moved + operations / 10, moved, operations)
 
     def of_graph(self, graph: Graph) -> Cost:
         costs = [self.of_op(site) for site in _varying(graph)]
         return Cost(
             sum(cost.seconds for cost in costs),
             sum(cost.bytes for cost in costs),
-            sum(cost.flops for cost in costs),
+            sum(cost.operations for cost in costs),
         )
 
     def _elements(self, kind: TensorType) -> int:

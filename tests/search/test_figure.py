@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from ascendfx.passes.search.figure import (
     BYTES,
     CHOSEN,
-    FLOPS,
     FOUND,
     GIVEN,
     NANOSECONDS,
+    OPERATIONS,
     ORDERED,
     Figure,
     figures_of,
@@ -19,7 +19,7 @@ from ascendfx.passes.search.figure import (
 )
 from ascendfx.passes.search.op_cost import Cost
 
-FORMS, UNITS = (FOUND, ORDERED, GIVEN, CHOSEN), (NANOSECONDS, BYTES, FLOPS)
+FORMS, UNITS = (FOUND, ORDERED, GIVEN, CHOSEN), (NANOSECONDS, BYTES, OPERATIONS)
 
 
 @given(graph=st.text(min_size=1) | st.sampled_from(["a, chosen: bytes", "g, b", "\n"]))
@@ -38,5 +38,5 @@ def test_a_cost_is_told_in_whole_units() -> None:
     assert figures_of("g", CHOSEN, Cost(2.6e-9, 10.0, 3.0)) == {
         "g, chosen: nanoseconds": 3,
         "g, chosen: bytes": 10,
-        "g, chosen: flops": 3,
+        "g, chosen: operations": 3,
     }

@@ -46,7 +46,7 @@ def test_statistics_say_what_was_gained() -> None:
     costs = costs_of(32, 32, 4096)
     rewrite = SearchForms(SEARCHED, costs, ordered=(AbsorbProjections(),), rounds=1)
     statistics = rewrite.run(Program((load(DENSE),))).statistics
-    for what in ("nanoseconds", "bytes", "flops"):
+    for what in ("nanoseconds", "bytes", "operations"):
         assert f"layer_0, given: {what}" not in statistics  # no kernel for 32 requests
         assert statistics[f"layer_0, chosen: {what}"] == statistics[f"layer_0, search: {what}"]
     gained = [statistics[f"layer_0, {form}: nanoseconds"] for form in ("ordered", "chosen")]

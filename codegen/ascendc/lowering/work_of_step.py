@@ -3,7 +3,7 @@
 from ascendfx.codegen.ascendc.lowering.graph_context import GraphContext
 from ascendfx.codegen.ascendc.lowering.step import KernelStep, Operand, Scratch
 from ascendfx.codegen.ascendc.work import Work
-from ascendfx.codegen.ascendc.work_of_op import bytes_of, lanes_of, work_of_op
+from ascendfx.codegen.ascendc.work_of_op import bytes_of, vector_slots_of, work_of_op
 from ascendfx.ir.graph import Value
 from ascendfx.ir.ops import CombineExperts
 from ascendfx.ir.size import Dim, simplify_size
@@ -15,7 +15,7 @@ def work_of_step(context: GraphContext, step: KernelStep) -> Work:
     node = context.node(step.position)
     scratch = sum(_scratch_bytes(operand) for operand in step.operands)
     if isinstance(step.operands[0].root, Scratch):  # joins what the launch before it left there
-        return Work(lanes=scratch // 4, bytes=simplify_size(scratch + bytes_of(*node.types)))
+        return Work(vector_slots=scratch // 4, bytes=simplify_size(scratch + bytes_of(*node.types)))
     if len(step.covers) > 1 and not isinstance(node.op, CombineExperts):
         return _chain(context, step)
     operands = [context.graph.type_of(value) for value in node.operands]
@@ -44,12 +44,12 @@ def _added(context: GraphContext, step: KernelStep) -> list[TensorType]:
 
 def _chain(context: GraphContext, step: KernelStep) -> Work:
     inside = set(step.covers)
-    lanes: Dim = 0
+    vector_slots: Dim = 0
     read: dict[Value, None] = {}
     for position in step.covers:
         node = context.node(position)
         operands = [context.graph.type_of(value) for value in node.operands]
-        lanes += lanes_of(node.op, operands, node.types)
+        vector_slots += vector_slots_of(node.op, operands, node.types)
         read.update(
             (value, None) for value in node.operands if context.view(value).root.node not in inside
         )
@@ -59,4 +59,4 @@ def _chain(context: GraphContext, step: KernelStep) -> Work:
         if isinstance(operand.root, Value) and operand.root.node in inside
     ]
     moved = bytes_of(*map(context.graph.type_of, read), *written)
-    return Work(lanes=simplify_size(lanes), bytes=moved)
+    return Work(vector_slots=simplify_size(vector_slots), bytes=moved)

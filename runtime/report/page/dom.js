@@ -67,8 +67,8 @@ function microseconds(number) {
   return seconds(number * 1e-6);
 }
 
-/** Operations with a decimal unit. */
-function flops(number) {
+/** A count with a decimal unit. */
+function decimal(number) {
   const units = ["", " K", " M", " G", " T", " P"];
   let unit = 0;
   while (number >= 1000 && unit < units.length - 1) {

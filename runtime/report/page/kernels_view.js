@@ -39,10 +39,10 @@ function kernelsView(page) {
       (row) => (row.cost ? bytes(row.cost.bytes) : "–"),
     ],
     [
-      "flops",
-      "flop",
-      (row) => row.cost?.flops ?? 0,
-      (row) => (row.cost ? flops(row.cost.flops) : "–"),
+      "operations",
+      "operations",
+      (row) => row.cost?.operations ?? 0,
+      (row) => (row.cost ? decimal(row.cost.operations) : "–"),
     ],
     ["bound", "bound", (row) => row.cost?.bound ?? "", (row) => row.cost?.bound ?? "–"],
   ];
@@ -213,7 +213,7 @@ function costByKernel(cost) {
     const known = found.get(entry.name);
     if (!known) found.set(entry.name, { ...entry });
     else {
-      for (const key of ["microseconds", "bytes", "flops", "launches"]) known[key] += entry[key];
+      for (const key of ["microseconds", "bytes", "operations", "launches"]) known[key] += entry[key];
       if (known.bound !== entry.bound) known.bound = "mixed";
     }
   }
@@ -228,7 +228,7 @@ function costChips(plan, cost) {
       ? [
           chip(`modelled ${microseconds(cost.total.microseconds)} a step`),
           chip(bytes(cost.total.bytes)),
-          chip(`${flops(cost.total.flops)} flop`),
+          chip(`${decimal(cost.total.operations)} operations`),
           cost.step
             ? chip(
                 `step: ${Object.entries(cost.step)

@@ -141,7 +141,7 @@ function passDetail(page, stage, index) {
 
 /** Modelled cost of the forms that search compared, per function. */
 function searchTable(search) {
-  const titles = ["function", "form", "modelled time", "bytes", "flop", "against the fixed order"];
+  const titles = ["function", "form", "modelled time", "bytes", "operations", "against the fixed order"];
   const rows = Object.entries(search).flatMap(([graph, forms]) => {
     const fixed = forms.ordered?.nanoseconds;
     return Object.entries(forms)
@@ -158,7 +158,7 @@ function searchTable(search) {
             cost.nanoseconds === undefined ? "–" : seconds(cost.nanoseconds * 1e-9),
           ),
           h("td", { class: "right" }, cost.bytes === undefined ? "–" : bytes(cost.bytes)),
-          h("td", { class: "right" }, cost.flops === undefined ? "–" : flops(cost.flops)),
+          h("td", { class: "right" }, cost.operations === undefined ? "–" : decimal(cost.operations)),
           h(
             "td",
             { class: "right" },
