@@ -38,6 +38,11 @@ REASONS: dict[tuple[str, str], str] = {
         "broadcast(leading, site.type_of('cos').shape[:-1]) -> "
         "broadcast(site.type_of('cos').shape[:-1], leading)",
     ): _SYMMETRIC,
+    ("split_projection_into_heads", "all -> any"): "the rule has one result",
+    (
+        "split_projection_into_heads",
+        "not readers or value in graph.outputs -> value in graph.outputs",
+    ): "a value without readers is a result of the graph, or was dropped",
 }
 
 
