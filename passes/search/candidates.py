@@ -31,8 +31,8 @@ class Candidates:
 
 def candidates_of(saturation: Saturation, costs: OpCost) -> Candidates:
     """Return the choices that have a kernel, equal nodes once."""
-    values = saturation.values
-    graph = values.snapshot()
+    egraph = saturation.egraph
+    graph = egraph.snapshot()
     constant = _constant_classes(saturation, graph)
     makers: dict[Value, list[Value]] = {}
     femtoseconds: dict[int, int] = {}
@@ -45,7 +45,7 @@ def candidates_of(saturation: Saturation, costs: OpCost) -> Candidates:
             continue
         seen.add(key)
         results = [Value(position, i) for i in range(len(node.types))]
-        if isinstance(node.op, Input) or values.find(results[0]) in constant:
+        if isinstance(node.op, Input) or egraph.find(results[0]) in constant:
             femtoseconds[position] = 0
         else:
             cost = _ask(graph, node, costs, known)
@@ -54,7 +54,7 @@ def candidates_of(saturation: Saturation, costs: OpCost) -> Candidates:
                 continue
             femtoseconds[position] = cost.femtoseconds
         for value in results:
-            makers.setdefault(values.find(value), []).append(value)
+            makers.setdefault(egraph.find(value), []).append(value)
     return Candidates(graph.nodes, makers, femtoseconds, saturation.outputs, tuple(refused))
 
 
@@ -76,7 +76,7 @@ def _ask(
 
 def _constant_classes(saturation: Saturation, graph: Graph) -> frozenset[Value]:
     """Return the classes that weights alone decide: `fold-weights` computes them once."""
-    values = saturation.values
+    egraph = saturation.egraph
     found: set[Value] = set()
     size = -1
     while len(found) != size:
@@ -87,5 +87,5 @@ def _constant_classes(saturation: Saturation, graph: Graph) -> frozenset[Value]:
                 continue
             leaf = isinstance(node.op, Param | Constant | Iota)
             if leaf or (node.operands and all(value in found for value in node.operands)):
-                found.add(values.find(Value(position)))
+                found.add(egraph.find(Value(position)))
     return frozenset(found)

@@ -12,7 +12,7 @@ from ascendfx.passes.pattern import COMMUTATIVE, concrete_holes, patterns_of
 from ascendfx.passes.rule import Rule, Site, as_tuple
 from ascendfx.passes.search.compile_pattern import Query, query_of
 from ascendfx.passes.search.egglog_matcher import EgglogMatcher, columns_of
-from ascendfx.passes.search.equal_values import EqualValues, values_of
+from ascendfx.passes.search.egraph import EGraph, egraph_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +43,14 @@ class Saturation:
     """All forms.
 
     Attributes:
-        values: Nodes and classes.
+        egraph: Nodes and classes.
         outputs: Classes of the outputs of the graph.
         applied: How often each rule made something new.
         iterations: Rounds that were needed.
         stopped: Why it ended before nothing new could be found; empty if it did not.
     """
 
-    values: EqualValues
+    egraph: EGraph
     outputs: tuple[Value, ...]
     applied: Mapping[str, int]
     iterations: int
@@ -71,7 +71,7 @@ class _Saturating:
         patterns = [pattern for rule in rules for pattern in patterns_of(rule)]
         self._queries = [query_of(each, f"found{i}") for i, each in enumerate(patterns)]
         self._engine = EgglogMatcher(self._queries)
-        self._values, moved = values_of(graph)
+        self._egraph, moved = egraph_of(graph)
         self._outputs = tuple(moved[value] for value in graph.outputs)
         self._limits = limits
         self._seen: set[tuple[object, ...]] = set()
@@ -87,37 +87,37 @@ class _Saturating:
             iteration += 1
             self._engine.run()
             canonical, found = self._engine.read()
-            self._values.adopt(canonical)
+            self._egraph.adopt(canonical)
             stopped = self._apply_all(found, start)
         if stopped:
             self._settle()
-        outputs = tuple(map(self._values.find, self._outputs))
-        return Saturation(self._values, outputs, dict(self._applied), iteration, stopped)
+        outputs = tuple(map(self._egraph.find, self._outputs))
+        return Saturation(self._egraph, outputs, dict(self._applied), iteration, stopped)
 
     def _settle(self) -> None:
         """Restore congruence among what the last round added."""
         self._send()
         self._engine.run()
-        self._values.adopt(self._engine.read()[0])
+        self._egraph.adopt(self._engine.read()[0])
 
     def _send(self) -> bool:
         """Tell the engine what is new; return whether anything is."""
-        values, nodes = self._values, self._values.nodes
-        added, united = values.new_nodes, values.new_unions
-        values.new_nodes, values.new_unions = [], []
+        egraph, nodes = self._egraph, self._egraph.nodes
+        added, united = egraph.new_nodes, egraph.new_unions
+        egraph.new_nodes, egraph.new_unions = [], []
         self._engine.add((position, nodes[position]) for position in added)
         self._engine.equate(united)
         return bool(added or united)
 
     def _apply_all(self, found: Sequence[Sequence[tuple[int, ...]]], start: float) -> str:
         """Apply what was found; return the limit that was reached."""
-        snapshot = self._values.snapshot()
+        snapshot = self._egraph.snapshot()
         for query, rows in zip(self._queries, found, strict=True):
             for row in rows:
                 classes = self._classes(query, row)
                 if self._is_known(query, row, classes):
                     continue
-                if self._values.size >= self._limits.nodes:
+                if self._egraph.size >= self._limits.nodes:
                     return f"{self._limits.nodes} nodes"
                 if time.process_time() - start > self._limits.seconds:
                     return f"{self._limits.seconds:g} seconds, so another run may differ"
@@ -125,7 +125,7 @@ class _Saturating:
         return ""
 
     def _classes(self, query: Query, row: tuple[int, ...]) -> Mapping[Value, Value]:
-        return {key: self._values.find(value) for key, value in columns_of(query, row).items()}
+        return {key: self._egraph.find(value) for key, value in columns_of(query, row).items()}
 
     def _is_known(self, query: Query, row: tuple[int, ...], classes: Mapping[Value, Value]) -> bool:
         """Return whether a row says nothing new; several results are taken in one order only."""
@@ -149,11 +149,11 @@ class _Saturating:
         classes: Mapping[Value, Value],
         snapshot: Graph,
     ) -> None:
-        rule, values = query.pattern.rule, self._values
+        rule, egraph = query.pattern.rule, self._egraph
         places = self._places(query, row, classes, len(snapshot.nodes))
         if places is None:
             return
-        ancestry = values.ancestry_of(frozenset(places.values()))
+        ancestry = egraph.ancestry_of(frozenset(places.values()))
         repeats = ancestry.get(rule.name, 0)
         if repeats >= (self._limits.repeats if len(query.pattern.outputs) == 1 else 1):
             return
@@ -163,24 +163,24 @@ class _Saturating:
         }
         site = site_of(query.pattern, snapshot, have)
         if isinstance(site, Site):
-            values.set_ancestry({**ancestry, rule.name: repeats + 1})
+            egraph.set_ancestry({**ancestry, rule.name: repeats + 1})
             self._replace(rule, site)
 
     def _replace(self, rule: Rule, site: Site) -> None:
         """Add the right side of a rule and declare it equal to the left one."""
-        values = self._values
-        size = values.size
+        egraph = self._egraph
+        size = egraph.size
         operands = [site.bound[name] for name in rule.operands]
         try:
-            with values.at(site.graph.nodes[site.outputs[0].node].location):
-                results = as_tuple(rule.rhs(values, concrete_holes(**site.holes), *operands))
+            with egraph.at(site.graph.nodes[site.outputs[0].node].location):
+                results = as_tuple(rule.rhs(egraph, concrete_holes(**site.holes), *operands))
         except GraphError:
             return  # the right side does not exist for these sizes
         news = [
-            values.equate(output, result, rule.name)
+            egraph.equate(output, result, rule.name)
             for output, result in zip(site.outputs, results, strict=True)
         ]
-        if any(news) or values.size > size:
+        if any(news) or egraph.size > size:
             self._applied[rule.name] += 1
 
     def _places(
@@ -191,9 +191,9 @@ class _Saturating:
         for position, number in zip(query.ops, row[len(query.classes) :], strict=True):
             operands = tuple(classes[value] for value in query.pattern.nodes[position].operands)
             op = self._engine.op_of(number)
-            place = self._values.place_of(op, operands)
+            place = self._egraph.place_of(op, operands)
             if place is None and isinstance(op, COMMUTATIVE):
-                place = self._values.place_of(op, operands[::-1])
+                place = self._egraph.place_of(op, operands[::-1])
             if place is None or place >= known:
                 return None
             places[position] = place

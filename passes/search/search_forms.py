@@ -108,7 +108,7 @@ class SearchForms(ProgramPass):
         given = {each: made[0] for each, made in candidates.makers.items()}
         form = extract(candidates, (given,))
         key = f"{graph.name}: nodes of all forms"
-        statistics[key] = max(statistics.get(key, 0), saturation.values.size)
+        statistics[key] = max(statistics.get(key, 0), saturation.egraph.size)
         for rule, count in saturation.applied.items():
             applied = f"applied {rule}"
             statistics[applied] = statistics.get(applied, 0) + count

@@ -19,7 +19,7 @@ from ascendfx.ir.graph import Graph, Node
 from ascendfx.ir.ops import RaggedAttention
 from ascendfx.ir.program import Program
 from ascendfx.passes.pipeline import run_pipeline
-from ascendfx.passes.search.equal_values import values_of
+from ascendfx.passes.search.egraph import egraph_of
 from ascendfx.passes.search.op_cost import Cost, OpSite
 from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.presets import TO_SERVING, passes_for
@@ -86,8 +86,8 @@ def is_lowered(graph: Graph, position: int, costs: ModelledOpCost) -> str:
 
 def is_offered(graph: Graph, node: Node, costs: ModelledOpCost) -> str:
     """Return why the cost model refuses an attention, or nothing; asked as the search asks."""
-    values, moved = values_of(graph)
-    classes = [values.find(moved[value]) for value in node.operands]
+    egraph, moved = egraph_of(graph)
+    classes = [egraph.find(moved[value]) for value in node.operands]
     numbers = {value: i for i, value in enumerate(dict.fromkeys(classes))}
     site = OpSite(
         op=node.op,

@@ -39,15 +39,15 @@ SMALL = SearchLimits(nodes=250, repeats=2)
 @given(graph=layers())
 @settings(max_examples=30)
 def test_every_member_of_a_class_is_the_same_value(graph: Graph) -> None:
-    values = saturate(graph, RULES, SMALL).values
-    snapshot = values.snapshot()
+    egraph = saturate(graph, RULES, SMALL).egraph
+    snapshot = egraph.snapshot()
     members = [Value(i) for i, node in enumerate(snapshot.nodes) if node.types[0].dtype.is_float]
     everything = Graph(snapshot.name, snapshot.nodes, tuple(members))
     tensors = random_tensors(Program((graph,)), seed=1)
     results = dict(zip(members, interpret(everything, tensors), strict=True))
     bounds = dict(zip(members, rounding_bound(everything, tensors), strict=True))
     for member in members:
-        first = values.find(member)
+        first = egraph.find(member)
         assert snapshot.type_of(member) == snapshot.type_of(first)
         # Each is within its own bound of the one real number both stand for.
         gap = np.abs(results[member] - results[first])
@@ -140,6 +140,6 @@ def test_egglog_is_asked_for_by_the_command_that_installs_it(
 
 
 def test_more_repeats_only_add() -> None:
-    once = saturate(two_products(), SEARCHED, DEFAULT_LIMITS).values.size
-    twice = saturate(two_products(), SEARCHED, replace(DEFAULT_LIMITS, repeats=2)).values.size
+    once = saturate(two_products(), SEARCHED, DEFAULT_LIMITS).egraph.size
+    twice = saturate(two_products(), SEARCHED, replace(DEFAULT_LIMITS, repeats=2)).egraph.size
     assert twice >= once

@@ -1,6 +1,6 @@
 """What both attention kernels share around the two cores: constants, exchange through GM, frame."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -9,6 +9,7 @@ from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.kernel import KernelArgument, KernelKind
 from ascendfx.codegen.ascendc.kernels.attention_tiles import MAX_KEY_SLOTS, AttentionTiles
 from ascendfx.codegen.ascendc.kernels.kernel_entry import kernel_entry
+from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
 from ascendfx.codegen.ascendc.kernels.vector_kernel import CPP_TYPE
 from ascendfx.codegen.ascendc.target import Target
 
@@ -84,6 +85,15 @@ def write_head(
         out.line(f"constexpr uint32_t {name} = {value};")
     out.line(f"constexpr float SCALE = {float_constant(scale)};")
     out.line(f"constexpr float NEGLIGIBLE = {float_constant(NEGLIGIBLE)};")
+
+
+def write_views(out: CppWriter, views: Iterable[tuple[str, MatrixView]]) -> None:
+    """Write where the heads of each named tensor lie: offset, and distance of rows and heads."""
+    for name, view in views:
+        out.line(f"constexpr uint64_t {name.upper()}_OFFSET = {view.offset};")
+        out.line(f"constexpr uint64_t {name.upper()}_ROW = {view.row_stride};")
+        out.line(f"constexpr uint64_t {name.upper()}_HEAD = {view.batch_stride};")
+    out.line()
 
 
 def write_tile_constants(out: CppWriter, tiles: AttentionTiles, target: Target) -> None:

@@ -28,6 +28,7 @@ from ascendfx.codegen.ascendc.kernels.attention_frame import (
     write_head,
     write_tensors,
     write_tile_constants,
+    write_views,
 )
 from ascendfx.codegen.ascendc.kernels.attention_requests import CHUNKED_PREFILL, chunk_request
 from ascendfx.codegen.ascendc.kernels.attention_steps_text import write_runs, write_step_sizes
@@ -351,11 +352,7 @@ def _store_text(dtype: DType) -> str:
 
 
 def _write_inputs(out: CppWriter, plan: ChunkedPrefillPlan) -> None:
-    for name, view, _, _ in plan.shape.views:
-        out.line(f"constexpr uint64_t {name.upper()}_OFFSET = {view.offset};")
-        out.line(f"constexpr uint64_t {name.upper()}_ROW = {view.row_stride};")
-        out.line(f"constexpr uint64_t {name.upper()}_HEAD = {view.batch_stride};")
-    out.line()
+    write_views(out, [(name, view) for name, view, _, _ in plan.shape.views])
     arguments = {argument.name: argument for argument in _arguments(plan)}
     with out.block("struct Inputs", close="};"):
         write_tensors(out, [arguments[name] for name in _INPUTS])

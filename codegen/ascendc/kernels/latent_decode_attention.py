@@ -31,6 +31,7 @@ from ascendfx.codegen.ascendc.kernels.attention_frame import (
     write_head,
     write_tensors,
     write_tile_constants,
+    write_views,
 )
 from ascendfx.codegen.ascendc.kernels.attention_requests import LATENT_DECODE, latent_request
 from ascendfx.codegen.ascendc.kernels.attention_steps_text import write_runs, write_step_sizes
@@ -350,11 +351,7 @@ _STORE = """\
 
 def _write_inputs(out: CppWriter, plan: LatentDecodePlan) -> None:
     shape = plan.shape
-    for name, view in (("Q_LATENT", shape.q_latent), ("Q_ROPE", shape.q_rope)):
-        out.line(f"constexpr uint64_t {name}_OFFSET = {view.offset};")
-        out.line(f"constexpr uint64_t {name}_ROW = {view.row_stride};")
-        out.line(f"constexpr uint64_t {name}_HEAD = {view.batch_stride};")
-    out.line()
+    write_views(out, [("q_latent", shape.q_latent), ("q_rope", shape.q_rope)])
     arguments = {argument.name: argument for argument in _arguments(plan)}
     with out.block("struct Inputs", close="};"):
         names = ("q_latent", "q_rope", "latent_cache", "rope_cache", "block_table", "positions")

@@ -13,7 +13,7 @@ Ancestry = Mapping[str, int]
 _ORIGINAL: Ancestry = {}
 
 
-class EqualValues(GraphBuilder):
+class EGraph(GraphBuilder):
     """A builder in which a node is added once and values can be declared equal.
 
     The oldest value of a class stands for it. A new node is simplified at once, and equal to what
@@ -129,12 +129,12 @@ class EqualValues(GraphBuilder):
         return Graph(self._name, nodes, ())
 
 
-def values_of(graph: Graph) -> tuple[EqualValues, dict[Value, Value]]:
+def egraph_of(graph: Graph) -> tuple[EGraph, dict[Value, Value]]:
     """Return the nodes of a graph, and for each of its values the one that stands for it."""
-    values = EqualValues(graph.name)
+    egraph = EGraph(graph.name)
     moved: dict[Value, Value] = {}
     for position, node in enumerate(graph.nodes):
-        with values.at(node.location):
-            results = values.add_multi(node.op, *(moved[v] for v in node.operands))
+        with egraph.at(node.location):
+            results = egraph.add_multi(node.op, *(moved[v] for v in node.operands))
         moved.update((Value(position, i), result) for i, result in enumerate(results))
-    return values, moved
+    return egraph, moved
