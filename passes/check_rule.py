@@ -103,7 +103,9 @@ CHECKS: tuple[RuleCheck | SpellingCheck, ...] = (
     ),
     SpellingCheck("growth", lambda c, s: (check_growth(c.rule, s, seed=c.seed),), after=_EQUAL),
     SpellingCheck(
-        "wild sites", lambda c, s: (check_perturbed_sites(c.rule, s, seed=c.seed),), after=_EQUAL
+        "perturbed sites",
+        lambda c, s: (check_perturbed_sites(c.rule, s, seed=c.seed),),
+        after=_EQUAL,
     ),
     RuleCheck("example", lambda c: (check_example(c.rule, c.examples.get("")),)),
     RuleCheck("changed example", _changed_example, after=frozenset({"types", "example"})),

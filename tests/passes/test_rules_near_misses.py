@@ -18,6 +18,7 @@ AT_THE_BORDER = frozenset(
     {
         "divide-by-power-of-two.minus-one",
         "divide-by-power-of-two.one",
+        "join-summed-linears.three-axes",
         "narrow-before-slice.same-bytes",
         "norm-of-scaled.small-scale",
     }
@@ -59,9 +60,11 @@ NEARLY_MATCHED = frozenset(
         "softmax-of-shifted",
         "softmax-of-shifted-by-maximum",
         "split-linear-of-concat",
+        "split-projection-into-heads",
         "square-as-product",
         "weighted-sum-as-matmul",
         "widen-after-slice",
+        "widen-before-add",
     }
 )
 """Rules with files that no precondition refuses, but the pattern."""
