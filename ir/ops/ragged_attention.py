@@ -31,6 +31,11 @@ class RaggedRoles(NamedTuple, Generic[T]):
     positions: T
     row_request: T
 
+    @property
+    def operands(self) -> tuple[T, ...]:
+        """In the order of the operation."""
+        return (*self.queries, *self.keys, self.values, self.positions, self.row_request)
+
 
 @dataclass(frozen=True, slots=True)
 class RaggedAttention(Op):

@@ -28,7 +28,7 @@ def _rhs(b: GraphBuilder, h: Any, *operands: Value, parts: int) -> Value:
 
 
 def _attend(b: SideBuilder, h: Any, v: Value, others: Sequence[Value], parts: int) -> Value:
-    scored, (positions, row_request) = others[: 2 * parts], others[2 * parts :]
+    *scored, positions, row_request = others
     return b.add(RaggedAttention(parts, h.scale), *scored, v, positions, row_request)
 
 

@@ -23,10 +23,12 @@ def _ragged(h: Any, scale: Any, *, parts: int) -> RaggedAttention:
     return RaggedAttention(parts, scale)
 
 
-def _lhs(b: SideBuilder, h: Any, *operands: Value, attend: _Attend, parts: int) -> Value:
+def _lhs(b: SideBuilder, h: Any, *operands: Value, attend: _Attend) -> Value:
     factor = b.add(Constant(h.factor, h.format))
-    queries = [b.add(Multiply(), q, factor) for q in operands[:parts]]
-    return b.add(attend(h, h.scale), *queries, *operands[parts:])
+    op = attend(h, h.scale)
+    roles = op.roles(operands)
+    scaled = tuple(b.add(Multiply(), q, factor) for q in roles.queries)
+    return b.add(op, *roles._replace(queries=scaled).operands)
 
 
 def _rhs(b: GraphBuilder, h: Any, *operands: Value, attend: _Attend) -> Value:
@@ -38,13 +40,13 @@ def _holes(sizes: Mapping[str, Any]) -> dict[str, Any]:
     return {"scale": 0.5, "factor": 1.5, "format": DType.F32, "causal": causal}
 
 
-def _rule(name: str, attend: _Attend, operands: dict[str, str], *, parts: int) -> Rule:
+def _rule(name: str, attend: _Attend, operands: dict[str, str]) -> Rule:
     return Rule(
         name=f"scale-into-{name}",
         identity="(s · q) · k · scale  =  q · k · (s · scale)",
         source="the inner product is linear; Vaswani et al., arXiv 1706.03762, section 3.2.1",
         operands=operands,
-        spellings=(Spelling(partial(_lhs, attend=attend, parts=parts)),),
+        spellings=(Spelling(partial(_lhs, attend=attend)),),
         rhs=partial(_rhs, attend=attend),
         fidelity=Fidelity.REAL,
         holes=_holes,
@@ -60,13 +62,11 @@ ATTENTION = _rule(
     "attention",
     _whole,
     {"q": "format: b t h d", "k": "format: b s g d", "v": "format: b s f e"},
-    parts=1,
 )
 RAGGED = _rule(
     "ragged-attention-1",
     partial(_ragged, parts=1),
     {"q": "format: r h d", "k": "format: b s g d", "v": "format: b s f e", **_ROWS},
-    parts=1,
 )
 RAGGED_OF_TWO_PARTS = _rule(
     "ragged-attention-2",
@@ -79,5 +79,4 @@ RAGGED_OF_TWO_PARTS = _rule(
         "v": "format: b s f e",
         **_ROWS,
     },
-    parts=2,
 )
