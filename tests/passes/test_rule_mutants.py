@@ -9,7 +9,7 @@ from tests.passes.module_mutants import mutants_of
 from tests.passes.rule_mutants import UNNOTICED, Verdict, files, judge, tasks
 from tests.passes.surviving_mutants import is_explained
 
-_SAMPLE = 2
+_SAMPLE = 1
 """Mutants of each file that the default run looks at."""
 
 
