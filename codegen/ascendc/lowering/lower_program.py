@@ -66,9 +66,7 @@ def lower_program(
     Raises:
         GraphError: An operation has no kernel, or the program is no serving form.
     """
-    sizes = Capacities(
-        rows, requests, context, blocks, blocks_for(context), pairs_per_row(program)
-    )
+    sizes = Capacities(rows, requests, context, blocks, blocks_for(context), pairs_per_row(program))
     capacity = {
         "rows": rows,
         "requests": requests,
