@@ -61,11 +61,16 @@ def compare_with_truth(number: int, step: Step, truth: Truth) -> Iterator[Differ
                 bound = tolerance(own) + tolerance(true)
                 where = (number, index, result, call.call.callee)
                 yield _difference(where, own[0], part, bound)
-    place = 0 if len(step.run.outputs) == 1 else 1  # a serving form returns the tokens first
-    own = step.run.outputs[place]
-    bound = tolerance(own) + tolerance(step.logits)
+    place = logits_place(step)
+    own, logits = step.run.outputs[place], step.logits(truth)
+    bound = tolerance(own) + tolerance(logits)
     entry = step.runner.program.name
-    yield _difference((number, LOGITS, place, entry), own[0], step.logits[0], bound)
+    yield _difference((number, LOGITS, place, entry), own[0], logits[0], bound)
+
+
+def logits_place(step: Step) -> int:
+    """Return which output of the entry the logits are: a serving form returns tokens first."""
+    return 0 if len(step.run.outputs) == 1 else 1
 
 
 def same_results(before: Step, after: Step) -> bool | None:

@@ -1,6 +1,6 @@
 """Which value of a changed function is the first that the function before does not have."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +13,11 @@ from ascendfx.passes.verification.compare_step import LOGITS, Difference
 from ascendfx.passes.verification.follow_truth import Step, Truth
 from ascendfx.passes.verification.run_with_noise import Noisy, NoisyObserver, tolerance
 
-_Values = dict[int, tuple[Noisy, ...]]
+Values = dict[int, tuple[Noisy, ...]]
+"""Results of the nodes of a function, by position."""
+
+Known = dict[int, list[tuple[Array, float]]]
+"""Sorted elements and how far rounding can move them, by number of elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,18 +51,18 @@ def find_place(before: Step | None, after: Step, found: Difference, truth: Truth
     one is named whose node is not the same as one before and that the differing result needs. If
     there is none, the first value before that the function after lacks is named.
     """
-    graph, values = _observed(after, found.call)
+    graph, values = observed(after, found.call)
     wanted = graph.outputs[found.result].node
     if before is None:
         return Place(graph, wanted)
-    old_graph, old = _observed(before, found.call)
-    known = _by_size(old, lambda array: truth.part(array, after.pick))
+    old_graph, old = observed(before, found.call)
+    known = by_size(old, lambda array: truth.part(array, after.pick))
     position = _first_unknown(graph, values, wanted, old_graph, known)
     if position is not None:
         return Place(graph, position)
     # Nothing new is wrong, so something was left out.
     if found.result < len(old_graph.outputs):
-        known = _by_size(values, lambda _: None)
+        known = by_size(values, lambda _: None)
         old_wanted = old_graph.outputs[found.result].node
         position = _first_unknown(old_graph, old, old_wanted, graph, known)
         if position is not None:
@@ -67,20 +71,21 @@ def find_place(before: Step | None, after: Step, found: Difference, truth: Truth
 
 
 def _first_unknown(
-    graph: Graph, values: _Values, wanted: int, other: Graph, known: "_Known"
+    graph: Graph, values: Values, wanted: int, other: Graph, known: Known
 ) -> int | None:
     """Return the first node that ``wanted`` needs, ``other`` lacks, and whose value is new."""
-    for position in sorted(_needed(graph, wanted) - unchanged_nodes(graph, other)):
+    for position in sorted(needed_nodes(graph, wanted) - unchanged_nodes(graph, other)):
         if isinstance(graph.nodes[position].op, Input | Param):
             continue
         results = values.get(position, ())
-        if any(not _is_known(each, known) for each in results if each[0].dtype.kind == "f"):
+        if any(not is_known(each, known) for each in results if each[0].dtype.kind == "f"):
             return position
     return None
 
 
-def _observed(step: Step, call: int) -> tuple[Graph, _Values]:
-    values: _Values = {}
+def observed(step: Step, call: int) -> tuple[Graph, Values]:
+    """Run a call again, or the entry for `LOGITS`; return the function and its values."""
+    values: Values = {}
 
     def keep(of: Graph, position: int, results: tuple[Noisy, ...]) -> None:
         if of.name == name:
@@ -98,17 +103,24 @@ def _observed(step: Step, call: int) -> tuple[Graph, _Values]:
     return runner.program.by_name[name], values
 
 
-_Known = dict[int, list[tuple[Array, float]]]
+def by_size(
+    values: Values, part: Callable[[Array], Array | None], sizes: Container[int] | None = None
+) -> Known:
+    """Return the sorted elements of every value, and of the part that one step computes.
 
-
-def _by_size(values: _Values, part: Callable[[Array], Array | None]) -> _Known:
-    """Return the sorted elements of every value, and of the part that one step computes."""
-    known: _Known = {}
+    Args:
+        values: Of a function.
+        part: What a step computes of a value of the truth.
+        sizes: Which numbers of elements are asked for; None: all.
+    """
+    known: Known = {}
     for results in values.values():
         for value in results:
             if value[0].dtype.kind != "f":
                 continue
             for array in _forms(value[0], part):
+                if sizes is not None and array.size not in sizes:
+                    continue
                 known.setdefault(array.size, []).append((np.sort(array, None), tolerance(value)))
     return known
 
@@ -120,7 +132,8 @@ def _forms(array: Array, part: Callable[[Array], Array | None]) -> Iterator[Arra
         yield picked
 
 
-def _is_known(value: Noisy, known: _Known) -> bool:
+def is_known(value: Noisy, known: Known) -> bool:
+    """Return whether the elements of ``value``, in any order, are those of a known one."""
     own, slack = np.sort(value[0], None), tolerance(value)
     for other, error in known.get(own.size, ()):
         with np.errstate(invalid="ignore"):
@@ -146,9 +159,10 @@ def _numbered(graph: Graph, numbers: dict[object, int]) -> list[int]:
     return found
 
 
-def _needed(graph: Graph, position: int) -> set[int]:
+def needed_nodes(graph: Graph, *positions: int) -> set[int]:
+    """Return the nodes that those at ``positions`` need, and they themselves."""
     needed: set[int] = set()
-    pending = [position]
+    pending = list(positions)
     while pending:
         if (each := pending.pop()) not in needed:
             needed.add(each)

@@ -55,7 +55,7 @@ class Step:
         follow: What continued after each call.
         run: What came out.
         pick: The part of an array of the truth that this step computes, in the shape it has there.
-        logits: The part of the truth's logits.
+        pick_logits: The same for logits: a serving form has those of last tokens alone.
     """
 
     runner: NoisyRunner
@@ -63,7 +63,12 @@ class Step:
     follow: Follow
     run: Run
     pick: Callable[[Array], Array]
-    logits: Noisy
+    pick_logits: Callable[[Array], Array]
+
+    def logits(self, truth: Truth) -> Noisy:
+        """Return the part of logits that this step computes."""
+        value, noisy = truth.logits
+        return self.pick_logits(value), self.pick_logits(noisy)
 
 
 def find_truth(program: Program, tensors: Mapping[str, Array], tokens: Array) -> Truth:
@@ -209,9 +214,7 @@ class _Follower:
             return (*(undisturbed(p) for p in parts if p is not None), *outputs[len(parts) :])
 
         run = runner.entry(plan.inputs, follow)
-        value, noisy = self.truth.logits
-        logits = plan.pick_logits(value), plan.pick_logits(noisy)
-        return Step(runner, plan.inputs, follow, run, plan.pick, logits)
+        return Step(runner, plan.inputs, follow, run, plan.pick, plan.pick_logits)
 
 
 def _sizes(tokens: Array) -> dict[str, int]:

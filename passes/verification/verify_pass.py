@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.location import UNKNOWN
@@ -13,9 +13,12 @@ from ascendfx.ir.verify import verify_program
 from ascendfx.passes.graph_pass import Fidelity
 from ascendfx.passes.pipeline import PassRun
 from ascendfx.passes.verification.compare_step import Difference, compare_with_truth, same_results
+from ascendfx.passes.verification.finite_truth import require_finite
 from ascendfx.passes.verification.first_difference import Place, find_place
 from ascendfx.passes.verification.follow_truth import Step, Truth, find_truth, follow_truth
 from ascendfx.passes.verification.layer_errors import LayerError, layer_errors
+from ascendfx.passes.verification.new_narrowing import new_narrowing
+from ascendfx.passes.verification.reference import reference_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,9 @@ def rewritten(run: PassRun) -> Rewritten:
     return Rewritten(run.name, run.rewrite.fidelity, run.before, run.program)
 
 
+_COMMON = "serving"
+"""The stage that others go on from."""
+
 _Verdict = tuple[PassError, str, Place | None, Difference | None]
 
 
@@ -112,6 +118,9 @@ class PassVerifier:
         captured: The program that is true.
         tensors: The checkpoint by key; read one layer at a time.
         tokens: Ids ``[texts, tokens]``.
+
+    Raises:
+        GraphError: A tensor is missing, or the truth is not finite.
     """
 
     captured: Program
@@ -122,6 +131,8 @@ class PassVerifier:
     def __post_init__(self) -> None:
         start = time.perf_counter()
         self.truth: Truth = find_truth(self.captured, self.tensors, self.tokens)
+        require_finite(self.captured, self.truth)
+        self._references: dict[str, Truth] = {}
         self._last: tuple[Program, list[Step], PassError | None] | None = None
         self.seconds = time.perf_counter() - start
 
@@ -132,7 +143,7 @@ class PassVerifier:
         broken = _why_invalid(run.after)
         if not broken:
             try:
-                error, broken, place, found = self._compare(run)
+                error, broken, place, found = self._compare(stage, run)
             except (IndexError, ValueError, KeyError) as problem:
                 broken = f"the program after it cannot be run: {problem}"
         seconds = time.perf_counter() - start
@@ -141,41 +152,62 @@ class PassVerifier:
         self.checks.append(check)
         return check
 
-    def _compare(self, run: Rewritten) -> _Verdict:
+    def _compare(self, stage: str, run: Rewritten) -> _Verdict:
         before, known = self._steps_before(run)
         if run.after is run.before and known is not None:
             return known, "", None, None
         exact = run.fidelity is Fidelity.BITWISE
         steps = self._run(run.after, noise=not exact)
-        if exact:
-            if known is not None and _all_same(before, steps):
-                self._last = (run.after, steps, known)
-                return known, "", None, None
-            steps = self._run(run.after, noise=True)
-        differences = self._differences(steps)
-        worst = max(differences, key=lambda each: each.excess)
-        error = _figures(steps, differences, _output_place(steps, worst))
+        same = _all_same(before, steps) if exact else None
+        if same and known is not None:
+            error, worst, place = known, None, None
+        else:
+            steps = self._run(run.after, noise=True) if exact else steps
+            differences = self._differences(steps, self.truth)
+            worst = max(differences, key=lambda each: each.excess)
+            place = _output_place(steps, worst)
+            error = _figures(steps, differences, place)
         self._last = (run.after, steps, error)
         if run.fidelity is Fidelity.LOSSY:
+            self._references[stage] = reference_of(steps, self._reference(stage))
             return error, "", None, None
-        if worst.broken:
-            first = next(each for each in differences if each.broken)
-            place = find_place(_step_before(before, first), steps[first.step], first, self.truth)
-            where = f"@{first.graph}" if first.call < 0 else f"@{first.graph}, call {first.call}"
-            reason = (
-                f"result {first.result} of {where} moved by {first.max:.3g}; "
-                f"rounding explains {first.bound:.3g}"
-            )
-            return _figures(steps, differences, place), reason, place, first
-        if exact and before and _all_same(before, steps) is False:
-            place = _output_place(steps, worst)
+        if not same:
+            first = next(filter(_is_broken, self._differences(steps, self._reference(stage))), None)
+            if first is not None:
+                place = find_place(
+                    _step_before(before, first), steps[first.step], first, self.truth
+                )
+                return replace(error, worst=_worst(place)), _moved(first), place, first
+        if narrowed := self._narrowed(before, steps, exact=exact):
+            return error, *narrowed, None
+        if same is False:
             return error, "it is declared bitwise, and bits differ", place, worst
         return error, "", None, None
+
+    def _reference(self, stage: str) -> Truth:
+        """Return what passes are held to: the truth, or what the last lossy pass made of it."""
+        return self._references.get(stage, self._references.get(_COMMON, self.truth))
+
+    def _narrowed(
+        self, before: list[Step], steps: list[Step], *, exact: bool
+    ) -> tuple[str, Place] | None:
+        if not before:
+            return None
+        found = new_narrowing(before[0], steps[0], self.truth)
+        if found:
+            held = (
+                f"; before it was {found.held.value}" if found.held else ", as no value was before"
+            )
+            return f"a value is rounded to {found.stored.value}{held}", found.place
+        if exact and (lost := new_narrowing(steps[0], before[0], self.truth)) and lost.held:
+            reason = f"a value is no longer rounded to {lost.stored.value}: bits differ"
+            return reason, lost.place
+        return None
 
     def _steps_before(self, run: Rewritten) -> tuple[list[Step], PassError | None]:
         if self._last is None or self._last[0] is not run.before:
             steps = self._run(run.before, noise=True)
-            differences = self._differences(steps)
+            differences = self._differences(steps, self.truth)
             worst = max(differences, key=lambda each: each.excess)
             self._last = (
                 run.before,
@@ -187,11 +219,11 @@ class PassVerifier:
     def _run(self, program: Program, *, noise: bool) -> list[Step]:
         return list(follow_truth(program, self.tensors, self.truth, noise=noise))
 
-    def _differences(self, steps: list[Step]) -> list[Difference]:
+    def _differences(self, steps: list[Step], truth: Truth) -> list[Difference]:
         return [
             each
             for number, step in enumerate(steps)
-            for each in compare_with_truth(number, step, self.truth)
+            for each in compare_with_truth(number, step, truth)
         ]
 
 
@@ -240,10 +272,26 @@ def _figures(steps: list[Step], differences: list[Difference], place: Place) -> 
     worst = max(differences, key=lambda each: each.excess)
     count = sum(each.count for each in differences)
     rms = math.sqrt(sum(each.squares for each in differences) / max(count, 1))
-    node = place.node
-    where = WorstPlace(place.graph.name, place.position, node.op.mnemonic, str(node.location))
+    where = _worst(place)
     layers = layer_errors(steps[0].runner.program, differences)
     return PassError(max(each.max for each in differences), rms, worst.bound, where, layers)
+
+
+def _worst(place: Place) -> WorstPlace:
+    node = place.node
+    return WorstPlace(place.graph.name, place.position, node.op.mnemonic, str(node.location))
+
+
+def _is_broken(found: Difference) -> bool:
+    return found.broken
+
+
+def _moved(first: Difference) -> str:
+    where = f"@{first.graph}" if first.call < 0 else f"@{first.graph}, call {first.call}"
+    return (
+        f"result {first.result} of {where} moved by {first.max:.3g}; "
+        f"rounding explains {first.bound:.3g}"
+    )
 
 
 def _output_place(steps: list[Step], found: Difference) -> Place:

@@ -94,7 +94,7 @@ def test_the_dump_of_a_stopped_compilation_holds_the_broken_program(tmp_path: Pa
 
 
 @dataclass(frozen=True, slots=True)
-class _Thirds(ProgramPass):
+class Thirds(ProgramPass):
     """Writes ``x`` as ``x/3 + x/3 + x/3``: equal over the reals, and in float64 not always."""
 
     name: ClassVar[str] = "thirds"
@@ -116,7 +116,7 @@ class _Thirds(ProgramPass):
 
 
 def test_rounding_is_no_mistake() -> None:
-    (check,) = rewrite("v3_halfrope", [_Thirds()]).checks
+    (check,) = rewrite("v3_halfrope", [Thirds()]).checks
     assert 0 < check.error.max < _FLOAT_ROUNDING
     assert check.error.rms <= check.error.max <= check.error.bound
 
