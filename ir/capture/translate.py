@@ -6,23 +6,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
 from torch.export import ExportedProgram
 from torch.export.graph_signature import InputKind, InputSpec, OutputKind
 from torch.fx import Node
 
-from ascendfx.ir.capture.aten import HANDLERS
 from ascendfx.ir.capture.locate import location_of_node
-from ascendfx.ir.capture.translation import ComplexPair, Result, Translation
+from ascendfx.ir.capture.translation import ComplexPair, Translation
+from ascendfx.ir.capture.visit_calls import CallVisitor
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, GraphBuilder, Value
 from ascendfx.ir.ops.input import Input
 from ascendfx.ir.ops.param import Param
 from ascendfx.ir.size import Dim, named_size
-from ascendfx.ir.tensor_type import TensorType
-
-_NOISE = ("aten._assert", "aten.sym_constrain_range", "aten.sym_size", "_operator.")
-"""Calls without a tensor result: checks of PyTorch, and arithmetic on sizes."""
 
 
 def translate(
@@ -61,11 +56,12 @@ class _Visitor:
         self._exported = exported
         self._constants: dict[str, Tensor] = {}
         self._prefix = prefix
-        self._values: dict[Node, Result] = {}
         self._specs = {s.arg.name: s for s in exported.graph_signature.input_specs}
         users = exported.graph_signature.user_inputs
         self._axes = dict(zip(users, sizes, strict=True))
         self._t = Translation(GraphBuilder("main"), self._named_sizes())
+        self._calls = CallVisitor(self._t, lambda node: location_of_node(node.meta, prefix))
+        self._values = self._calls.values
 
     def _named_sizes(self) -> Mapping[str, Dim]:
         table: dict[str, Dim] = {}
@@ -86,7 +82,7 @@ class _Visitor:
                 case "output":
                     outputs = node.args[0]
                 case _:
-                    self._call(node)
+                    self._calls.call(node)
         results = [self._t.whole(self._values[node]) for node in outputs]
         return self._t.builder.build(*results), self._constants
 
@@ -127,71 +123,6 @@ class _Visitor:
         name = f"constant.{sha256(str(kind).encode() + contents).hexdigest()[:16]}"
         self._constants[name] = tensor
         return self._t.builder.leaf(Param(name, kind))
-
-    def _call(self, node: Node) -> None:
-        overload = _name_of(node)
-        meta = node.meta.get("val")
-        if overload == "_operator.getitem":
-            self._values[node] = self._values[node.args[0]][node.args[1]]  # pyright: ignore[reportArgumentType]
-        elif isinstance(meta, int | torch.SymInt):
-            self._t.overload, self._t.location = overload, location_of_node(node.meta, self._prefix)
-            self._values[node] = self._t.dim(meta)
-        elif node.users and not overload.startswith(_NOISE):
-            self._tensor_call(node, overload, meta)
-
-    def _tensor_call(self, node: Node, overload: str, meta: Any) -> None:
-        t = self._t
-        t.overload, t.location = overload, location_of_node(node.meta, self._prefix)
-        handler = HANDLERS.get(overload)
-        if handler is None:
-            raise _unknown(node, overload, t)
-        arguments = [self._resolve(each) for each in node.args]
-        keywords = {name: self._resolve(each) for name, each in node.kwargs.items()}
-        with t.builder.at(t.location):
-            self._values[node] = handler(t, self._types(meta), *arguments, **_kept(keywords))
-
-    def _types(self, meta: Any) -> TensorType | list[TensorType]:
-        if isinstance(meta, list | tuple):
-            return [self._t.type_of_meta(each) for each in meta]
-        return self._t.type_of_meta(meta)
-
-    def _resolve(self, argument: Any) -> Any:
-        if isinstance(argument, Node):
-            return self._values[argument]
-        if isinstance(argument, list | tuple):
-            return [self._resolve(each) for each in argument]
-        return argument
-
-
-_WITHOUT_MEANING = frozenset(
-    {"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "copy"}
-)
-
-
-def _kept(keywords: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in keywords.items() if name not in _WITHOUT_MEANING}
-
-
-def _name_of(node: Node) -> str:
-    if node.op == "call_function" and not hasattr(node.target, "overloads"):
-        target = node.target
-        if isinstance(target, OpOverload):
-            return str(target)
-        return f"{getattr(target, '__module__', '?')}.{getattr(target, '__name__', target)}"
-    return str(node.target)
-
-
-def _unknown(node: Node, overload: str, t: Translation) -> GraphError:
-    return GraphError(
-        "unknown-operation",
-        f"no translation for `{overload}`",
-        t.location,
-        excerpt=str(node.format_node()),
-        hint=(
-            "write the line with operations listed in ir/capture/README.md, "
-            "or add a builder for the overload in ir/capture/aten"
-        ),
-    )
 
 
 def _refuse_mutation(exported: ExportedProgram, prefix: str) -> None:

@@ -1,6 +1,6 @@
 """From a serving program to a static launch plan: the order of the passes."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ascendfx.codegen.ascendc.kernel import SIZES_ELEMENTS, Kernel
@@ -80,7 +80,7 @@ def lower_program(
         graph.name: select_kernels(graph, capacity, sizes.pairs_per_row, target)
         for graph in prepared.graphs
     }
-    kernels = _name_all(prepared, selected, name)
+    kernels = name_all(prepared, selected, name)
     constants = {graph.name: find_constants(graph) for graph in prepared.graphs}
     lowered = LoweredProgram(prepared, selected, kernels, constants, capacity)
     flat = instantiate(lowered, input_buffers(prepared.main, capacity))
@@ -130,7 +130,7 @@ def input_buffers(graph: Graph, capacity: CapacityOf) -> dict[str, Buffer]:
     return {**buffers, SIZES: Buffer(SIZES, DType.I32, (SIZES_ELEMENTS,), Place.CONTROL)}
 
 
-def _name_all(
+def name_all(
     program: Program, selected: Mapping[str, LoweredGraph], name: str
 ) -> dict[str, list[Kernel | None]]:
     """Return the kernel of every step; names are numbered in the order of the launches."""
@@ -185,6 +185,29 @@ def _finish(
         for buffer in flat.buffers.values()
     ]
     launches = tuple(_rename(launch, renamed) for launch in flat.launches)
+    placed, arena_bytes = place_buffers(buffers, launches)
+    used = dict.fromkeys(launch.kernel for launch in launches)
+    kernels = {
+        kernel.name: kernel for each in lowered.kernels.values() for kernel in each if kernel
+    }
+    return LaunchPlan(
+        name=name,
+        buffers=placed,
+        launches=launches,
+        kernels=tuple(kernels[kernel] for kernel in used),
+        arena_bytes=arena_bytes,
+        capacities=sizes,
+        next_tokens=NEXT_TOKENS,
+        logits=LOGITS,
+        remarks=tuple(remark for each in lowered.graphs.values() for remark in each.remarks),
+        works=works_of(lowered, used),
+    )
+
+
+def place_buffers(
+    buffers: Sequence[Buffer], launches: Sequence[Launch]
+) -> tuple[tuple[Buffer, ...], int]:
+    """Return the buffers by place, temporaries with their offsets, and the size of the arena."""
     arena = {buffer.name: buffer.bytes for buffer in buffers if buffer.place is Place.ARENA}
     touched = [
         [argument.buffer for argument in launch.arguments if argument.buffer in arena]
@@ -192,31 +215,16 @@ def _finish(
     ]
     memory = plan_memory(arena, find_lifetimes(touched))
     order = (Place.CONTROL, Place.CACHE, Place.WEIGHT, Place.ARENA)
-    placed = [
+    placed = tuple(
         replace(buffer, offset_bytes=memory.offsets.get(buffer.name, 0))
         for place in order
         for buffer in buffers
         if buffer.place is place
-    ]
-    used = dict.fromkeys(launch.kernel for launch in launches)
-    kernels = {
-        kernel.name: kernel for each in lowered.kernels.values() for kernel in each if kernel
-    }
-    return LaunchPlan(
-        name=name,
-        buffers=tuple(placed),
-        launches=launches,
-        kernels=tuple(kernels[kernel] for kernel in used),
-        arena_bytes=memory.bytes,
-        capacities=sizes,
-        next_tokens=NEXT_TOKENS,
-        logits=LOGITS,
-        remarks=tuple(remark for each in lowered.graphs.values() for remark in each.remarks),
-        works=_works(lowered, used),
     )
+    return placed, memory.bytes
 
 
-def _works(lowered: LoweredProgram, used: Iterable[str]) -> tuple[KernelWork, ...]:
+def works_of(lowered: LoweredProgram, used: Iterable[str]) -> tuple[KernelWork, ...]:
     """Return the work of every kernel, from the first graph that launches it."""
     works: dict[str, KernelWork] = {}
     for graph in lowered.program.graphs:
