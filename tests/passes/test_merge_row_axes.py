@@ -101,9 +101,7 @@ def test_row_form_computes_the_same_or_is_refused(shape, steps, seed):
     x = random.standard_normal(shape)
     rows_of_x = x.reshape(rows, *merged.input_types["x"].shape[1:])
     (wanted,) = interpret(graph, {**tensors, "x": x})
-    (found,) = interpret(
-        merged, {**tensors, "x": x.reshape(rows, *merged.input_types["x"].shape[1:])}
-    )
+    (found,) = interpret(merged, {**tensors, "x": rows_of_x})
     np.testing.assert_allclose(found.reshape(wanted.shape), wanted, rtol=1e-12, atol=1e-12)
 
 
