@@ -38,6 +38,7 @@ def compile(  # noqa: A001  # the field's name for it
     passes: Sequence[ProgramPass] = (),
     verify: str | None = None,
     verify_tokens: Sequence[Sequence[int]] | None = None,
+    verify_length: int | None = None,
     dump_dir: str | PathLike[str] | None = None,
     kernel_cache: str | PathLike[str] | None = None,
     progress: Progress = silent,
@@ -69,6 +70,8 @@ def compile(  # noqa: A001  # the field's name for it
             float64, on real weights and layer by layer; a pass that breaks its fidelity stops the
             compilation with a report of the errors, the layer and the operation.
         verify_tokens: Texts, as token ids, to compare on; None: two random ones.
+        verify_length: Tokens of each random text; None: 32. Time grows with the square of it. A
+            mistake that needs a longer text is not seen.
         dump_dir: Receives the program after each pass, plans and kernels; `ascendfx bisect` and
             `ascendfx report` read it.
         kernel_cache: Folder of built kernels and traced models; None: the user's cache folder.
@@ -101,6 +104,7 @@ def compile(  # noqa: A001  # the field's name for it
         passes=passes,
         verify=verify,
         verify_tokens=verify_tokens,
+        verify_length=verify_length,
         dump_dir=dumps,
         trace_folder=trace_folder_of(kernels),
         progress=progress,

@@ -45,6 +45,7 @@ def compile_model(
     passes: Sequence[ProgramPass] = (),
     verify: str | None = None,
     verify_tokens: Sequence[Sequence[int]] | None = None,
+    verify_length: int | None = None,
     dump_dir: Path | None = None,
     trace_folder: Path | None = None,
     progress: Progress = silent,
@@ -65,6 +66,7 @@ def compile_model(
         verify: ``"each-pass"`` compares the program after each pass with the captured one, in
             float64 and layer by layer; a pass that breaks its fidelity stops the compilation.
         verify_tokens: Texts to compare on; None: random ones.
+        verify_length: Tokens of each random text; None: 32.
         dump_dir: Receives the program after each pass, plans and kernels; see dumps/README.md.
         trace_folder: Keeps what tracing a directory yields for the next time; None: no folder.
         progress: Told about each stage.
@@ -76,7 +78,7 @@ def compile_model(
     chip = find_target(target)
     limits = limits or DEFAULT_LIMITS
     _check_dtype(dtype)
-    check_mode(verify, verify_tokens)
+    check_mode(verify, verify_tokens, verify_length)
     own = require_registered(rules)
     chosen = {
         name: passes_for(name, strategy=strategy, target=chip, limits=limits, rules=own)
@@ -85,10 +87,10 @@ def compile_model(
     to_serving = serving_passes(own, passes)
     writer = DumpWriter(dump_dir) if dump_dir else None
     if writer:  # before the work, not after it
-        about = verify_header(verify, verify_tokens)
+        about = verify_header(verify, verify_tokens, verify_length)
         writer.begin(replace(_header(model, dtype, chip, limits, strategy, plans), verify=about))
     captured = _captured(model, dtype, trace_folder, progress)
-    verifier = start_verifier(captured, verify_tokens, progress) if verify else None
+    verifier = start_verifier(captured, verify_tokens, verify_length, progress) if verify else None
     rewriting = Rewriting(writer, verifier, progress)
     serving, misses = rewriting.run("serving", captured.program, to_serving)
     check_caches(serving, limits.blocks, chip)

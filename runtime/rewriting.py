@@ -62,4 +62,4 @@ class Rewriting:
         if self.writer:
             self.writer.passed(stage, run, check)
         if check and self.verifier and check.broken:
-            raise fidelity_error(check, self.verifier.checks)
+            raise fidelity_error(check, self.verifier.checks, self.verifier.shape)

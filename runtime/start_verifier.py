@@ -11,19 +11,28 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.tensor_source import TensorsByKey
 from ascendfx.passes.verification.verify_pass import PassVerifier
 from ascendfx.runtime.arguments import wrong_type
+from ascendfx.runtime.checked_limit import checked_limit
 from ascendfx.runtime.progress import Progress, silent
 
 MODES = ("each-pass",)
-_TEXTS, _LENGTH, _SEED = 2, 16, 0
+TEXTS, LENGTH = 2, 32
+"""Random texts to run on. Time grows with the square of the length: 132 tokens take ten times as
+long. Cache blocks have four tokens here, so that a short text fills several of them."""
+_SEED = 0
 _FALLBACK_VOCABULARY = 2
 
 
-def check_mode(verify: str | None, tokens: Sequence[Sequence[int]] | None = None) -> None:
+def check_mode(
+    verify: str | None, tokens: Sequence[Sequence[int]] | None = None, length: int | None = None
+) -> None:
     """Check the options before the work.
 
     Raises:
-        GraphError: There is no such mode, or the tokens are no lists of ids.
+        GraphError: There is no such mode, the tokens are no lists of ids, or there is something to
+            verify on and nothing to verify, or two kinds of texts.
     """
+    if length is not None:
+        checked_limit("verify_length", length, least=1)
     for text in [] if tokens is None else tokens if isinstance(tokens, list | tuple) else [tokens]:  # pyright: ignore[reportUnnecessaryIsInstance]
         if isinstance(text, str | bytes) or not isinstance(text, Sequence | np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong_type("verify_tokens", tokens, "a list of lists of token ids")
@@ -35,37 +44,66 @@ def check_mode(verify: str | None, tokens: Sequence[Sequence[int]] | None = None
             f"no verification is called `{verify}`",
             hint=f"known: {', '.join(MODES)}; None for none",
         )
+    given = [
+        name
+        for name, value in (("verify_tokens", tokens), ("verify_length", length))
+        if value is not None
+    ]
+    if given and verify is None:
+        raise GraphError(
+            "bad-argument",
+            f"{given[0]} is given, but nothing is verified",
+            hint=f'pass verify="{MODES[0]}" too, or leave {given[0]} out',
+        )
+    if len(given) > 1:
+        raise GraphError(
+            "bad-argument",
+            "verify_tokens and verify_length are given, but texts have their own length",
+            hint="leave one of them out",
+        )
 
 
 def verify_header(
-    verify: str | None, tokens: Sequence[Sequence[int]] | None
+    verify: str | None, tokens: Sequence[Sequence[int]] | None, length: int | None = None
 ) -> Mapping[str, Any] | None:
     """Return what a dump says of the verification."""
     if verify is None:
         return None
     if tokens is not None:
         return {"mode": verify, "tokens": [list(map(int, text)) for text in tokens]}
-    return {"mode": verify, "texts": _TEXTS, "length": _LENGTH, "seed": _SEED}
+    return {"mode": verify, "texts": TEXTS, "length": length or LENGTH, "seed": _SEED}
 
 
 def start_verifier(
     captured: CapturedModel,
     tokens: Sequence[Sequence[int]] | None,
+    length: int | None = None,
     progress: Progress = silent,
 ) -> PassVerifier:
     """Return a verifier that has run the captured program on the tokens.
 
+    Args:
+        captured: What is true.
+        tokens: Texts to run on; None: random ones.
+        length: Of the random ones; None: `LENGTH`.
+        progress: Told when it begins and ends.
+
     Raises:
         GraphError: The model has no weights, or the tokens do not fit it.
     """
-    ids = token_ids(tokens, captured.facts.vocabulary)
+    ids = token_ids(tokens, captured.facts.vocabulary, length=length or LENGTH)
     progress("float64 truth", 0, 1)
     verifier = PassVerifier(captured.program, TensorsByKey(captured.source), ids)
     progress("float64 truth", 1, 1)
     return verifier
 
 
-def token_ids(tokens: Sequence[Sequence[int]] | None, vocabulary: int, seed: int = _SEED) -> Array:
+def token_ids(
+    tokens: Sequence[Sequence[int]] | None,
+    vocabulary: int,
+    seed: int = _SEED,
+    length: int = LENGTH,
+) -> Array:
     """Return ids ``[texts, tokens]``: those given, the shorter ones filled up, or random ones.
 
     Filling up behind a text changes nothing within it, because models here are causal.
@@ -75,7 +113,7 @@ def token_ids(tokens: Sequence[Sequence[int]] | None, vocabulary: int, seed: int
     """
     if tokens is None:
         random = np.random.default_rng(seed)
-        return random.integers(0, vocabulary or _FALLBACK_VOCABULARY, (_TEXTS, _LENGTH))
+        return random.integers(0, vocabulary or _FALLBACK_VOCABULARY, (TEXTS, length))
     longest = max(map(len, tokens), default=0)
     if not longest:
         raise GraphError(

@@ -136,6 +136,11 @@ class PassVerifier:
         self._last: tuple[Program, list[Step], PassError | None] | None = None
         self.seconds = time.perf_counter() - start
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of texts, and of tokens in each."""
+        return self.tokens.shape[0], self.tokens.shape[1]
+
     def check(self, stage: str, run: Rewritten) -> PassCheck:
         """Compare the program after a pass; call it for each pass of a pipeline in order."""
         start = time.perf_counter()
@@ -227,8 +232,21 @@ class PassVerifier:
         ]
 
 
-def fidelity_error(check: PassCheck, checks: Sequence[PassCheck]) -> GraphError:
-    """Return the error that stops a compilation: which pass, where, and how it went until then."""
+def texts_line(texts: int, length: int) -> str:
+    """Return what was run on; a mistake that needs a longer text is not seen."""
+    return f"on {texts} text{'s' * (texts != 1)} of {length} token{'s' * (length != 1)}"
+
+
+def fidelity_error(
+    check: PassCheck, checks: Sequence[PassCheck], shape: tuple[int, int]
+) -> GraphError:
+    """Return the error that stops a compilation: which pass, where, and how it went until then.
+
+    Args:
+        check: Of the pass that breaks its fidelity.
+        checks: Of all passes up to it.
+        shape: Texts and tokens of each that programs were run on.
+    """
     place = check.place
     return GraphError(
         code="fidelity-broken",
@@ -236,7 +254,10 @@ def fidelity_error(check: PassCheck, checks: Sequence[PassCheck]) -> GraphError:
         f"but {check.broken}",
         location=place.node.location if place else UNKNOWN,
         excerpt=f"@{place.graph.name}: {place.text}" if place else "",
-        notes=("error against the float64 truth after each pass:", *table_lines(checks)),
+        notes=(
+            f"error against the float64 truth after each pass, {texts_line(*shape)}:",
+            *table_lines(checks),
+        ),
         hint="`ascendfx reduce DUMP -o case.json` makes a small case of a dump",
     )
 

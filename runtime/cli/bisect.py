@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from ascendfx.passes.verification.verify_pass import table_lines
-from ascendfx.runtime.cli import weights_options
+from ascendfx.passes.verification.verify_pass import table_lines, texts_line
+from ascendfx.runtime.cli import options, weights_options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.cli.weights_options import weights_and_tokens
 from ascendfx.runtime.dumps.bisect_dump import Culprit, bisect_dump, captured_program
@@ -17,8 +17,15 @@ from ascendfx.runtime.dumps.read_dump import read_dump
 @click.argument("dump", type=click.Path(path_type=Path))
 @weights_options.checkpoint
 @weights_options.random_seed
-@weights_options.token_seed
-def bisect(dump: Path, checkpoint: Path | None, random_seed: int | None, tokens_seed: int) -> None:
+@weights_options.tokens_seed
+@options.verify_tokens
+def bisect(
+    dump: Path,
+    checkpoint: Path | None,
+    random_seed: int | None,
+    tokens_seed: int,
+    verify_length: int | None,
+) -> None:
     """Find the first pass in the dump directory DUMP that breaks its fidelity.
 
     Every program of the dump is run in float64 on the weights of the checkpoint, layer by layer
@@ -27,14 +34,18 @@ def bisect(dump: Path, checkpoint: Path | None, random_seed: int | None, tokens_
     """
     read = read_dump(dump)
     program = captured_program(read)
-    weights, tokens = weights_and_tokens(read, program, checkpoint, random_seed, tokens_seed)
+    seeds = random_seed, tokens_seed
+    weights, tokens = weights_and_tokens(read, program, checkpoint, seeds, verify_length)
     with terminal_progress() as progress:
         found = bisect_dump(read, weights, tokens, progress=progress)
     click.echo("\n".join(table_lines(found.checks)))
+    click.echo(f"compared {texts_line(*tokens.shape)}")
     if found.culprit is None:
         click.echo("every pass keeps its fidelity")
         return
     click.echo("\n".join(culprit_lines(found.culprit)))
+    if found.culprit.not_importable:
+        click.echo(f"no rule is named: {found.culprit.not_importable}", err=True)
     sys.exit(1)
 
 

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import click
 
-from ascendfx.passes.verification.verify_pass import table_lines
+from ascendfx.passes.verification.verify_pass import table_lines, texts_line
 from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.package.save_package import check_place, save_package
+from ascendfx.runtime.start_verifier import LENGTH, TEXTS
 
 
 @click.command("compile")
@@ -30,6 +31,7 @@ from ascendfx.runtime.package.save_package import check_place, save_package
 @options.cache_blocks
 @options.strategy
 @options.verify
+@options.verify_tokens
 @options.dump_dir
 def compile_command(
     model: Path,
@@ -42,6 +44,7 @@ def compile_command(
     cache_blocks: int | None,
     strategy: str,
     verify: str | None,
+    verify_length: int | None,
     dump_dir: Path | None,
 ) -> None:
     """Compile the Hugging Face directory MODEL to a package of kernels, plans and weights."""
@@ -55,6 +58,7 @@ def compile_command(
             limits=limits,
             strategy=strategy,
             verify=verify,
+            verify_length=verify_length,
             dump_dir=dump_dir,
             trace_folder=trace_folder_of(None),
             progress=progress,
@@ -63,7 +67,8 @@ def compile_command(
     if compiled.checks:
         total = sum(check.seconds for check in compiled.checks)
         click.echo("\n".join(table_lines(compiled.checks)))
-        click.echo(f"verified {len(compiled.checks)} passes in {total:.1f} s")
+        where = texts_line(TEXTS, verify_length or LENGTH)
+        click.echo(f"verified {len(compiled.checks)} passes {where} in {total:.1f} s")
     kernels = {kernel.name for plan in compiled.plans.values() for kernel in plan.kernels}
     for line in compiled.remarks:
         click.echo(f"remark: {line}", err=True)

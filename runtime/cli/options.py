@@ -9,7 +9,7 @@ import click
 from ascendfx.codegen.ascendc.target import target_names
 from ascendfx.runtime.limits import DEFAULT_LIMITS, DTYPES
 from ascendfx.runtime.presets import STRATEGIES
-from ascendfx.runtime.start_verifier import MODES
+from ascendfx.runtime.start_verifier import LENGTH, MODES
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -69,6 +69,15 @@ verify: Decorator = click.option(
     type=click.Choice(MODES),
     default=None,
     help="Compare the program after each pass with the captured one, in float64.",
+)
+verify_tokens: Decorator = click.option(
+    "--verify-tokens",
+    "verify_length",
+    type=click.IntRange(min=1),
+    default=None,
+    metavar="N",
+    help=f"Length of the random texts that programs are compared on; default: {LENGTH}, or that of "
+    "the compilation. The time grows with its square.",
 )
 kernel_cache: Decorator = click.option(
     "--kernel-cache",

@@ -6,11 +6,11 @@ from pathlib import Path
 import click
 
 from ascendfx.passes.reduction.case import computing_nodes
-from ascendfx.runtime.cli import weights_options
+from ascendfx.runtime.cli import options, weights_options
 from ascendfx.runtime.cli.bisect import culprit_lines
+from ascendfx.runtime.cli.output_file import prepare_output
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.cli.weights_options import weights_and_tokens
-from ascendfx.runtime.disk_error import writing
 from ascendfx.runtime.dumps.bisect_dump import captured_program
 from ascendfx.runtime.dumps.case_file import write_case
 from ascendfx.runtime.dumps.read_dump import read_dump
@@ -22,19 +22,21 @@ from ascendfx.runtime.dumps.reduce_dump import reduce_dump
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     required=True,
     help="File of the case, a few KB of JSON.",
 )
 @weights_options.checkpoint
 @weights_options.random_seed
-@weights_options.token_seed
+@weights_options.tokens_seed
+@options.verify_tokens
 def reduce_command(
     dump: Path,
     output: Path,
     checkpoint: Path | None,
     random_seed: int | None,
     tokens_seed: int,
+    verify_length: int | None,
 ) -> None:
     """Make a small case of the first mistake in the dump directory DUMP.
 
@@ -42,11 +44,11 @@ def reduce_command(
     numbers. If it cannot be imported here, the programs before and after are cut between values on
     which they agree. `ascendfx replay` runs the case anywhere. Exit code 1 if there is no mistake.
     """
+    prepare_output(output, dump)
     read = read_dump(dump)
     program = captured_program(read)
-    with writing(output):  # before the work, not after it
-        output.parent.mkdir(parents=True, exist_ok=True)
-    weights, tokens = weights_and_tokens(read, program, checkpoint, random_seed, tokens_seed)
+    seeds = random_seed, tokens_seed
+    weights, tokens = weights_and_tokens(read, program, checkpoint, seeds, verify_length)
     with terminal_progress() as progress:
         found = reduce_dump(read, weights, tokens, progress=progress)
     if found is None:

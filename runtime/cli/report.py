@@ -4,13 +4,15 @@ from pathlib import Path
 
 import click
 
+from ascendfx.runtime.cli.output_file import prepare_output
+
 
 @click.command()
 @click.argument("dump", type=click.Path(path_type=Path))
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     default=Path("report.html"),
     show_default=True,
     help="The page; an older file is replaced.",
@@ -21,6 +23,7 @@ def report(dump: Path, output: Path) -> None:
     The page is one HTML file that needs no network and no other file. A dump is what
     `ascendfx compile --dump-dir DUMP` writes. Times and bytes of kernels are modelled.
     """
+    prepare_output(output, dump)
     from ascendfx.runtime.report.read_whole_dump import read_whole_dump  # noqa: PLC0415  # slow to import
     from ascendfx.runtime.report.write_page import write_page  # noqa: PLC0415
 

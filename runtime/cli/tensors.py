@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.runtime.cli import weights_options
+from ascendfx.runtime.cli import options, weights_options
+from ascendfx.runtime.cli.output_file import prepare_output
 from ascendfx.runtime.cli.weights_options import weights_and_tokens
 from ascendfx.runtime.dumps.bisect_dump import captured_program
 from ascendfx.runtime.dumps.read_dump import Dump, DumpedStage, read_dump
@@ -17,7 +18,7 @@ from ascendfx.runtime.dumps.tensor_dump import dump_tensors, write_tensors_file
 @click.option(
     "-o",
     "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     required=True,
     help="The safetensors file.",
 )
@@ -31,7 +32,8 @@ from ascendfx.runtime.dumps.tensor_dump import dump_tensors, write_tensors_file
 )
 @weights_options.checkpoint
 @weights_options.random_seed
-@weights_options.token_seed
+@weights_options.tokens_seed
+@options.verify_tokens
 def tensors(
     dump: Path,
     output: Path,
@@ -40,12 +42,14 @@ def tensors(
     checkpoint: Path | None,
     random_seed: int | None,
     tokens_seed: int,
+    verify_length: int | None,
 ) -> None:
     """Run a program of the dump directory DUMP in float64 and write the value of every operation.
 
     Each value has its operation, the module path and the line of the model, and how much rounding
     may have moved it. `ascendfx compare` compares two such files.
     """
+    prepare_output(output, dump)
     read = read_dump(dump)
     chosen = _stage(read, stage)
     number = len(chosen.passes) if after is None else after
@@ -55,7 +59,8 @@ def tensors(
         )
     program = chosen.program(number)
     captured = captured_program(read)
-    weights, tokens = weights_and_tokens(read, captured, checkpoint, random_seed, tokens_seed)
+    seeds = random_seed, tokens_seed
+    weights, tokens = weights_and_tokens(read, captured, checkpoint, seeds, verify_length)
     name = f"{dump.resolve().name}/{chosen.name} after {number} passes"
     made = dump_tensors(program, weights, tokens[:1], name)
     write_tensors_file(output, made)

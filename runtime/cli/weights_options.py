@@ -7,10 +7,11 @@ import click
 
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
+from ascendfx.runtime.checked_limit import checked_limit
 from ascendfx.runtime.cli.options import Decorator
 from ascendfx.runtime.dumps.dump_weights import weights_for
 from ascendfx.runtime.dumps.read_dump import Dump
-from ascendfx.runtime.start_verifier import token_ids
+from ascendfx.runtime.start_verifier import LENGTH, token_ids
 
 checkpoint: Decorator = click.option(
     "--checkpoint",
@@ -21,13 +22,14 @@ checkpoint: Decorator = click.option(
 random_seed: Decorator = click.option(
     "--random",
     "random_seed",
-    type=int,
+    type=click.IntRange(min=0),
     default=None,
     metavar="SEED",
     help="Take random weights.",
 )
-token_seed: Decorator = click.option(
+tokens_seed: Decorator = click.option(
     "--tokens-seed",
+    type=click.IntRange(min=0),
     default=0,
     show_default=True,
     help="Of the random tokens that the programs run on.",
@@ -35,10 +37,29 @@ token_seed: Decorator = click.option(
 
 
 def weights_and_tokens(
-    dump: Dump, program: Program, checkpoint: Path | None, seed: int | None, tokens: int
+    dump: Dump,
+    program: Program,
+    checkpoint: Path | None,
+    seeds: tuple[int | None, int],
+    length: int | None,
 ) -> tuple[Mapping[str, Array], Array]:
-    """Return the weights and the ids ``[texts, tokens]``: those of the verification, if any."""
+    """Return the weights and the ids ``[texts, tokens]``.
+
+    Args:
+        dump: Names the checkpoint, and what its compilation was verified on.
+        program: The captured one.
+        checkpoint: A directory to use instead.
+        seeds: Of random weights, if they are wanted, and of random tokens.
+        length: Of random texts; None: the texts, or the length, of the verification.
+    """
+    seed, token_seed = seeds
+    verified = dump.header.verify or {}
     weights = weights_for(dump, program, checkpoint=checkpoint, seed=seed)
-    given = (dump.header.verify or {}).get("tokens")
+    given = verified.get("tokens") if length is None else None
+    if length is None:
+        length = checked_limit(
+            "the length of texts in the dump", verified.get("length", LENGTH), least=1
+        )
     vocabulary = program.main.output_types[0].shape[-1]
-    return weights, token_ids(given, vocabulary if isinstance(vocabulary, int) else 0, tokens)
+    known = vocabulary if isinstance(vocabulary, int) else 0
+    return weights, token_ids(given, known, token_seed, length)

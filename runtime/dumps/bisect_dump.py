@@ -8,6 +8,7 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.describe_pass import restore_pass
+from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.verification.verify_pass import PassCheck, PassVerifier, Rewritten
 from ascendfx.runtime.dumps.read_dump import Dump, DumpedPass, DumpedStage
@@ -25,6 +26,7 @@ class Culprit:
         after: The program that it made.
         check: What differs, and where.
         rule: The rule of the pass without which nothing differs; empty if that is not known.
+        not_importable: Why the pass could not be run again, for its rules; empty if it was.
     """
 
     stage: DumpedStage
@@ -33,6 +35,7 @@ class Culprit:
     after: Program
     check: PassCheck
     rule: str = ""
+    not_importable: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,12 @@ def bisect_dump(
             progress("compare", total, total)
             checks = tuple(verifier.checks)
             culprit = Culprit(stage, entry, before, after, check)
-            return Bisected(checks, replace(culprit, rule=_blamed_rule(culprit, verifier)))
+            try:
+                rewrite = restore_pass(entry.form)
+            except GraphError as error:
+                return Bisected(checks, replace(culprit, not_importable=error.reason))
+            rule = _blamed_rule(culprit, rewrite, verifier)
+            return Bisected(checks, replace(culprit, rule=rule))
     progress("compare", total, total)
     return Bisected(tuple(verifier.checks), None)
 
@@ -105,16 +113,12 @@ def _steps(dump: Dump) -> Iterator[tuple[DumpedStage, DumpedPass, Program, Progr
             before = after
 
 
-def _blamed_rule(culprit: Culprit, verifier: PassVerifier) -> str:
+def _blamed_rule(culprit: Culprit, rewrite: ProgramPass, verifier: PassVerifier) -> str:
     """Return the rule without which the pass keeps its fidelity, or nothing.
 
     Rules build on each other: leaving out an innocent one can keep the guilty one from applying.
     So of those without which nothing breaks the one is named that others depend on least.
     """
-    try:
-        rewrite = restore_pass(culprit.entry.form)
-    except GraphError:
-        return ""
     rules: tuple[Rule, ...] = getattr(rewrite, "rules", ())
     counts = culprit.entry.statistics
     results = {

@@ -39,8 +39,15 @@ def compare_dumps(one: TensorDump, other: TensorDump) -> list[Compared]:
     """Compare value by value if both runs have the same ones, else by module path.
 
     Raises:
-        GraphError: The runs have nothing in common.
+        GraphError: The runs have different texts, or nothing in common.
     """
+    if one.tokens != other.tokens:
+        texts = (f"{len(run.tokens)} tokens {_beginning(run.tokens)}" for run in (one, other))
+        raise GraphError(
+            "different-inputs",
+            f"the runs have different inputs: {' and '.join(texts)}",
+            hint="run `ascendfx tensors` on both with the same --tokens-seed and --verify-tokens",
+        )
     theirs = {entry.key: entry for entry in other.entries}
     same = [entry.key for entry in one.entries] == [entry.key for entry in other.entries]
     if same:
@@ -105,6 +112,10 @@ def compare_lines(compared: list[Compared]) -> list[str]:
             for each in compared
         ),
     ]
+
+
+def _beginning(tokens: tuple[int, ...], shown: int = 8) -> str:
+    return " ".join(map(str, tokens[:shown])) + (" ..." if len(tokens) > shown else "")
 
 
 def _compared(name: str, one: Array, other: Array, rounding: float) -> Compared:

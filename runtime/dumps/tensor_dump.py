@@ -50,11 +50,13 @@ class TensorDump:
         name: What was run, for people.
         entries: One per value.
         arrays: Float64 values by `TensorEntry.key`.
+        tokens: The ids of the text.
     """
 
     name: str
     entries: tuple[TensorEntry, ...]
     arrays: Mapping[str, Array]
+    tokens: tuple[int, ...] = ()
 
     def module_results(self) -> dict[str, TensorEntry]:
         """Return the last value of each module and of those inside it, in order of completion."""
@@ -86,7 +88,8 @@ def dump_tensors(
         recorder.arrays.clear()
         recorder.entries.clear()
         step.runner.entry(step.inputs, step.follow, recorder.main, recorder.call)
-    return TensorDump(name, tuple(recorder.entries), recorder.arrays)
+    ids = tuple(map(int, tokens[0]))
+    return TensorDump(name, tuple(recorder.entries), recorder.arrays, ids)
 
 
 class _Recorder:
@@ -153,11 +156,20 @@ def write_tensors_file(file: Path, dump: TensorDump) -> None:
     Raises:
         GraphError: The file cannot be written.
     """
-    about = {"name": dump.name, "entries": [asdict(entry) for entry in dump.entries]}
+    about = {
+        "name": dump.name,
+        "tokens": dump.tokens,
+        "entries": [asdict(entry) for entry in dump.entries],
+    }
     with writing(file):
         temporary = file.with_name(f".{file.name}.part")
-        save_file(dict(dump.arrays), temporary, metadata={_FIELD: json.dumps(about)})
-        temporary.replace(file)
+        try:
+            save_file(dict(dump.arrays), temporary, metadata={_FIELD: json.dumps(about)})
+            temporary.replace(file)
+        except SafetensorError as error:  # it wraps what the system reports
+            raise OSError(str(error)) from error
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def read_tensors_file(file: Path) -> TensorDump:
@@ -171,7 +183,7 @@ def read_tensors_file(file: Path) -> TensorDump:
             about: dict[str, Any] = json.loads((opened.metadata() or {})[_FIELD])
             arrays = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
         entries = tuple(TensorEntry(**each) for each in about["entries"])
-        return TensorDump(about["name"], entries, arrays)
+        return TensorDump(about["name"], entries, arrays, tuple(map(int, about["tokens"])))
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
         raise GraphError(
             code="not-a-tensor-dump",

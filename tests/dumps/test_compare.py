@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 import ascendfx
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.random_weights import random_weights
 from ascendfx.runtime.cli.main import cli
@@ -37,6 +38,7 @@ def test_every_value_has_its_place_and_survives_the_file(tmp_path: Path) -> None
     write_tensors_file(tmp_path / "a.safetensors", run)
     again = read_tensors_file(tmp_path / "a.safetensors")
     assert again.entries == run.entries
+    assert again.tokens == run.tokens == (3, 1, 4, 1, 5, 9, 2, 6)
     assert again.arrays.keys() == run.arrays.keys()
     assert all(np.array_equal(again.arrays[k], run.arrays[k], equal_nan=True) for k in run.arrays)
     assert {"linear", "rms_norm", "ragged_attention"} <= {entry.op for entry in run.entries}
@@ -54,10 +56,21 @@ def test_the_first_different_value_is_named() -> None:
     run = run_of(serving=True)
     key = next(entry.key for entry in run.entries if entry.op == "swiglu")
     wrong = {**run.arrays, key: run.arrays[key] + 1e-6}
-    first = first_divergence(compare_dumps(run, TensorDump("wrong", run.entries, wrong)))
+    first = first_divergence(
+        compare_dumps(run, TensorDump("wrong", run.entries, wrong, run.tokens))
+    )
     assert first is not None
     assert first.name.startswith(f"{key} swiglu")
     assert first.max == pytest.approx(1e-6)
+
+
+def test_runs_on_different_texts_are_not_compared() -> None:
+    run = run_of(serving=True)
+    other = TensorDump("other", run.entries, run.arrays, (3, 1, 4))
+    with pytest.raises(
+        GraphError, match=r"the runs have different inputs: 8 tokens 3 1 4 .* and 3"
+    ):
+        compare_dumps(run, other)
 
 
 @pytest.mark.nightly

@@ -11,12 +11,12 @@ import pytest
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import GraphBuilder, Node, Value
-from ascendfx.ir.ops import Add, Constant, Multiply, Softmax
+from ascendfx.ir.ops import Add, Constant, Iota, Minimum, Multiply, Softmax
 from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
 from ascendfx.passes.random_weights import random_weights
 from ascendfx.passes.rebuild import rebuild
-from ascendfx.passes.verification.verify_pass import PassVerifier
+from ascendfx.passes.verification.verify_pass import PassVerifier, Rewritten, fidelity_error
 from ascendfx.runtime.dumps.dump_header import DumpHeader
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
@@ -134,3 +134,49 @@ def test_tokens_are_filled_up_and_checked() -> None:
         with pytest.raises(GraphError, match=r"error\[bad-argument\]: verify_tokens"):
             check_mode("each-pass", wrong)
     check_mode("each-pass", [[1, 2], np.array([3])])
+
+
+def test_texts_to_verify_on_need_something_to_verify() -> None:
+    with pytest.raises(GraphError, match="verify_tokens is given, but nothing is verified"):
+        check_mode(None, [[1, 2]])
+    with pytest.raises(GraphError, match="verify_length is given, but nothing is verified"):
+        check_mode(None, None, 40)
+    with pytest.raises(GraphError, match="texts have their own length"):
+        check_mode("each-pass", [[1, 2]], 40)
+    with pytest.raises(GraphError, match="verify_length must be at least 1, got 0"):
+        check_mode("each-pass", None, 0)
+    check_mode("each-pass", None, 40)
+
+
+@dataclass(frozen=True, slots=True)
+class _Far(ProgramPass):
+    """Stops counting positions at 40: nothing is wrong with shorter texts."""
+
+    name: ClassVar[str] = "far"
+    fidelity: ClassVar[Fidelity] = Fidelity.BITWISE
+
+    def run(self, program: Program) -> PassResult:
+        def emit(
+            b: GraphBuilder, _position: int, node: Node, operands: tuple[Value, ...]
+        ) -> tuple[Value, ...] | None:
+            if not isinstance(node.op, Iota) or node.types[0].names != {"tokens"}:
+                return None
+            limit = b.add(Constant(40, node.types[0].dtype))
+            return (b.add(Minimum(), b.add(node.op, *operands), limit),)
+
+        return PassResult(
+            Program(tuple(rebuild(graph, emit) for graph in program.graphs), program.recipes)
+        )
+
+
+def test_a_mistake_far_into_a_text_needs_a_text_of_that_length() -> None:
+    program = captured("v3_halfrope")
+    for length, broken in ((32, False), (48, True)):
+        tokens = token_ids(None, 90, length=length)
+        found = PassVerifier(program, random_weights(program, 0), tokens)
+        after = _Far().run(program).program
+        check = found.check("serving", Rewritten("far", Fidelity.BITWISE, program, after))
+        assert bool(check.broken) == broken
+        assert f"on 2 texts of {length} tokens:" in str(
+            fidelity_error(check, found.checks, found.shape)
+        )

@@ -1,0 +1,48 @@
+"""The place of a file that a subcommand writes, checked before the work."""
+
+from pathlib import Path
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.disk_error import writing
+from ascendfx.runtime.dumps.dump_header import HEADER, INDEX, TIMING
+
+
+def prepare_output(file: Path, dump: Path) -> None:
+    """Make the folder of ``file``; an older file there will be replaced, nothing else.
+
+    Args:
+        file: What the user named.
+        dump: What the subcommand reads: its files are not replaced, and its stages are its own.
+
+    Raises:
+        GraphError: A file cannot have this name, something else has it, or it belongs to the
+            dump.
+    """
+    try:
+        place = file.resolve()
+        own = _belongs(place, dump.resolve())
+    except (OSError, ValueError, RuntimeError) as error:  # a zero byte, a circle of links
+        raise _refused(file, str(error)) from error
+    if place.is_dir():
+        raise _refused(file, "it is a folder")
+    if own:
+        raise _refused(file, f"it belongs to the dump {dump}")
+    if place.exists() and not place.is_file():
+        raise _refused(file, "it is no regular file")
+    with writing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+
+
+def _belongs(place: Path, dump: Path) -> bool:
+    if not place.is_relative_to(dump):
+        return False
+    parts = place.relative_to(dump).parts
+    if len(parts) > 1:
+        return (dump / parts[0] / INDEX).exists()
+    return parts in ((HEADER,), (TIMING,))
+
+
+def _refused(file: Path, why: str) -> GraphError:
+    return GraphError(
+        "not-writable", f"{file} cannot be written: {why}", hint="choose another name"
+    )
