@@ -9,6 +9,7 @@ from ascendfx.runtime.cli.bisect import bisect
 from ascendfx.runtime.cli.compare import compare
 from ascendfx.runtime.cli.compile_command import compile_command
 from ascendfx.runtime.cli.demo import demo
+from ascendfx.runtime.cli.golden import golden
 from ascendfx.runtime.cli.opt import opt
 from ascendfx.runtime.cli.reduce import reduce_command
 from ascendfx.runtime.cli.replay import replay_command
@@ -35,6 +36,7 @@ for command in (
     compare,
     compile_command,
     demo,
+    golden,
     opt,
     reduce_command,
     replay_command,

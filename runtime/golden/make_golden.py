@@ -1,0 +1,204 @@
+"""Compile a model and write everything that a golden directory freezes."""
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ascendfx.ir.op import Array
+from ascendfx.ir.program import Program
+from ascendfx.ir.tensor_source import TensorsByKey, TensorSource
+from ascendfx.passes.graph_pass import ProgramPass
+from ascendfx.passes.random_weights import checkpoint_types
+from ascendfx.passes.rule import Rule
+from ascendfx.passes.verification.follow_truth import Step, find_truth, follow_truth
+from ascendfx.passes.verification.run_with_noise import Noisy, tolerance
+from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
+from ascendfx.runtime.compile_model import compile_model
+from ascendfx.runtime.compiled_model import CompiledModel
+from ascendfx.runtime.disk_error import writing
+from ascendfx.runtime.dumps.bisect_dump import captured_program
+from ascendfx.runtime.dumps.dump_header import HEADER as DUMP_HEADER
+from ascendfx.runtime.dumps.dump_header import TIMING
+from ascendfx.runtime.dumps.json_file import read_json_file, write_json, write_text
+from ascendfx.runtime.dumps.read_dump import read_dump
+from ascendfx.runtime.golden.golden_directory import (
+    DUMP,
+    TRUTH,
+    Golden,
+    GoldenHeader,
+    Output,
+    write_golden,
+)
+from ascendfx.runtime.limits import DEFAULT_LIMITS, Limits
+from ascendfx.runtime.progress import Progress, silent
+from ascendfx.runtime.start_engine import start_engine
+from ascendfx.runtime.start_verifier import token_ids
+
+if TYPE_CHECKING:
+    from torch import nn
+
+_SOURCE = re.compile(r"^// source (?P<short>\S+) = (?P<path>.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What is compiled, and what it is run on.
+
+    Attributes:
+        model: A module, or a Hugging Face directory.
+        target: Name of the chip.
+        dtype: Element format; None for the checkpoint's own.
+        limits: Sizes the plans are made for.
+        strategy: How forms are chosen.
+        rules: Registered rules of the caller.
+        passes: Passes of the caller.
+        tokens: Texts as token ids; None: two random ones.
+        new_tokens: How many tokens the emitted kernels generate from each text in the emulator;
+            0: they are not run.
+    """
+
+    model: "nn.Module | str | PathLike[str]"
+    target: str = "ascend910b"
+    dtype: str | None = None
+    limits: Limits = field(default=DEFAULT_LIMITS)
+    strategy: str = "ordered"
+    rules: Sequence[Rule] = ()
+    passes: Sequence[ProgramPass] = ()
+    tokens: Sequence[Sequence[int]] | None = None
+    new_tokens: int = 0
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What a golden directory records of the options."""
+        return {
+            "target": self.target,
+            "dtype": self.dtype,
+            "limits": asdict(self.limits),
+            "strategy": self.strategy,
+        }
+
+
+@dataclass(frozen=True)
+class Made:
+    """A golden directory that was just made.
+
+    Attributes:
+        golden: What it holds.
+        compiled: The model that it is of.
+    """
+
+    golden: Golden
+    compiled: CompiledModel
+
+
+def make_golden(
+    subject: Subject, folder: Path, place: Path, *, progress: Progress = silent
+) -> Made:
+    """Compile, run and write into a folder.
+
+    Args:
+        subject: What is compiled.
+        folder: Must not exist.
+        place: Where the folder will go; the path of the model is recorded relative to it.
+        progress: Told about each stage.
+
+    Raises:
+        GraphError: The model cannot be compiled or run, or the folder cannot be written.
+    """
+    compiled = compile_model(
+        subject.model,
+        subject.target,
+        dtype=subject.dtype,
+        limits=subject.limits,
+        strategy=subject.strategy,
+        rules=subject.rules,
+        passes=subject.passes,
+        dump_dir=folder / DUMP,
+        trace_folder=trace_folder_of(None),
+        progress=progress,
+    )
+    dump = read_dump(folder / DUMP)
+    captured = captured_program(dump)
+    ids = token_ids(subject.tokens, compiled.config.vocabulary)
+    progress("outputs", 0, 1)
+    outputs = _outputs(captured, compiled, ids)
+    progress("outputs", 1, 1)
+    model = subject.model
+    header = GoldenHeader(
+        model=os.path.relpath(model, place) if isinstance(model, str | PathLike) else None,
+        options=subject.options,
+        tokens=ids.tolist(),
+        new_tokens=subject.new_tokens,
+        generated=_generated(compiled, ids, subject.new_tokens, progress),
+        weights=_hashes(captured, compiled.source),
+    )
+    _make_portable(folder / DUMP)
+    write_golden(folder, header, outputs)
+    return Made(Golden(folder, header, outputs), compiled)
+
+
+def _outputs(captured: Program, compiled: CompiledModel, ids: Array) -> Mapping[str, Output]:
+    tensors = TensorsByKey(compiled.source)
+    truth = find_truth(captured, tensors, ids)
+    alone = replace(truth, calls=())  # a run of the whole model, not of each layer by itself
+    outputs: dict[str, Output] = {}
+    for name, program in compiled.programs.items():
+        steps = list(follow_truth(program, tensors, alone, steps=2))
+        outputs[name] = _stacked([step.run.outputs[1] for step in steps])  # tokens are the first
+        outputs[TRUTH] = _stacked([_same_rows(truth.logits, step) for step in steps])
+    return outputs
+
+
+def _same_rows(logits: Noisy, step: Step) -> Noisy:
+    """Return those of ``[texts, tokens, vocab]`` that a serving step has: the last of each text."""
+    controls = [step.inputs[name][0] for name in ("row_request", "positions", "logit_rows")]
+    texts, positions, rows = controls
+    return logits[0][texts[rows], positions[rows]], logits[1][texts[rows], positions[rows]]
+
+
+def _stacked(values: Sequence[Noisy]) -> Output:
+    return Output(np.stack([clean for clean, _ in values]), max(map(tolerance, values)))
+
+
+def _generated(
+    compiled: CompiledModel, ids: Array, new_tokens: int, progress: Progress
+) -> list[list[int]]:
+    if not new_tokens:
+        return []
+    engine = start_engine(compiled, "emulator", progress=progress)
+    texts = engine.generate(ids.tolist(), max_new_tokens=new_tokens, stop_at_eos=False)
+    return [list(each.token_ids) for each in texts]
+
+
+def _hashes(captured: Program, source: TensorSource) -> dict[str, str]:
+    """Return a hash per tensor; one tensor is held at a time."""
+    return {
+        key: hashlib.sha256(np.ascontiguousarray(source.load(key)).tobytes()).hexdigest()[:32]
+        for key in sorted(checkpoint_types(captured))
+    }
+
+
+def _make_portable(dump: Path) -> None:
+    """Take durations and paths of this machine out of a dump: it goes into version control."""
+    with writing(dump):
+        (dump / TIMING).unlink(missing_ok=True)
+        header = read_json_file(dump / DUMP_HEADER, "the header of a dump")
+        write_json(dump / DUMP_HEADER, header | {"source": None})
+        short: dict[str, str] = {}
+        for file in sorted(dump.glob("*/*.ir")):
+            text = file.read_text(encoding="utf-8")
+            short |= {found["path"]: found["short"] for found in _SOURCE.finditer(text)}
+            write_text(file, _SOURCE.sub(r"// source \g<short> = \g<short>", text))
+        for file in sorted(dump.glob("*/*.json")):
+            text = file.read_text(encoding="utf-8")
+            for path, name in sorted(short.items(), key=lambda each: -len(each[0])):
+                text = text.replace(f"{json.dumps(path, ensure_ascii=False)[1:-1]}:", f"{name}:")
+            write_text(file, text)

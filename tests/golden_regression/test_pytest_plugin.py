@@ -1,0 +1,82 @@
+"""The fixture `golden_compile` in a test run of its own."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_TEST = """
+import ascendfx
+from tests.golden_regression.passes_of_a_user import {name}
+
+def test_model(golden_compile):
+    compiled = golden_compile(
+        ascendfx.bundled_model(), "tiny", max_batch=2, max_context=256, passes={passes}
+    )
+    assert set(compiled.plans) == {{"decode", "prefill"}}
+"""
+_ROOT = Path(__file__).parents[2]
+
+
+def run(folder: Path, *arguments: str) -> tuple[int, str]:
+    command = [sys.executable, "-m", "pytest", "-p", "ascendfx.testing", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        [*command, "-rP", "-o", f"pythonpath={_ROOT}", f"--rootdir={folder}", *arguments, folder],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_record_compare_fail_rewrite(tmp_path: Path) -> None:
+    file = tmp_path / "test_mine.py"
+    golden = tmp_path / "ascendfx_golden" / "tiny"
+    file.write_text(_TEST.format(name="ExchangeSummands", passes="()"), encoding="utf-8")
+    code, told = run(tmp_path)
+    assert code == 1
+    assert f"{golden} is not recorded; record it with --update-ascendfx-golden" in told
+    assert not golden.exists()
+    code, told = run(tmp_path, "--update-ascendfx-golden")
+    assert code == 0, told
+    assert (golden / "golden.json").is_file()
+    code, told = run(tmp_path)
+    assert code == 0, told
+    file.write_text(_TEST.format(name="DoubleGates", passes="(DoubleGates(),)"), encoding="utf-8")
+    code, told = run(tmp_path)
+    assert code == 1
+    assert "pass: pass `double-gates` (serving/" in told
+    assert "value: @" in told
+    assert "error against float64: " in told
+    assert told.index("pass: pass") < told.index("output: the logits of decode moved by ")
+    assert "if all of that is meant, rewrite it with --update-ascendfx-golden" in told
+    code, told = run(tmp_path, "--update-ascendfx-golden")
+    assert code == 1
+    assert "error[golden-not-true]" in told
+    swapped = _TEST.format(name="ExchangeSummands", passes="(ExchangeSummands(),)")
+    file.write_text(swapped, encoding="utf-8")
+    code, told = run(tmp_path, "--update-ascendfx-golden")
+    assert code == 0, told
+    assert f"{golden} is rewritten:" in told
+    assert "outputs: rounding explains every difference" in told
+    assert run(tmp_path)[0] == 0
+
+
+def test_a_name_stays_in_its_folder(tmp_path: Path) -> None:
+    text = "def test_it(golden_compile):\n    golden_compile(None, '../other')\n"
+    (tmp_path / "test_mine.py").write_text(text, encoding="utf-8")
+    code, told = run(tmp_path)
+    assert code == 1
+    assert "'../other' is no name of a folder" in told
+
+
+@pytest.mark.parametrize("module", ["ascendfx.testing"])
+def test_the_plugin_costs_nothing_before_it_is_used(module: str) -> None:
+    code = (
+        f"import sys; import {module}; "
+        "heavy = {'torch', 'numpy', 'sympy', 'networkx', 'transformers'} & set(sys.modules); "
+        "assert not heavy, heavy"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=_ROOT)
