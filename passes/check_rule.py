@@ -15,6 +15,12 @@ from ascendfx.passes.proof.check_sides import (
     check_types,
     check_values,
 )
+from ascendfx.passes.proof.hard_values import (
+    check_decisions,
+    check_infinities,
+    check_integers,
+    check_large_sizes,
+)
 from ascendfx.passes.proof.perturbed_sites import check_changed_example, check_perturbed_sites
 from ascendfx.passes.rule import Rule, Spelling
 
@@ -94,11 +100,31 @@ CHECKS: tuple[RuleCheck | SpellingCheck, ...] = (
     SpellingCheck(
         "numbers", lambda c, s: (check_numbers(c.rule, s, trials=c.trials, seed=c.seed),)
     ),
+    SpellingCheck(
+        "infinities",
+        lambda c, s: (check_infinities(c.rule, s, trials=c.trials, seed=c.seed),),
+        after=frozenset({"types", "numbers"}),
+    ),
+    SpellingCheck(
+        "integers",
+        lambda c, s: (check_integers(c.rule, s, trials=c.trials, seed=c.seed),),
+        after=frozenset({"types", "numbers"}),
+    ),
     SpellingCheck("identity", lambda c, s: check_identity(c.rule, s)),
+    SpellingCheck(
+        "large sizes",
+        lambda c, s: (check_large_sizes(c.rule, s, seed=c.seed),),
+        after=frozenset({"types", "numbers", "identity"}),
+    ),
     SpellingCheck("fires", lambda c, s: (check_fires(c.rule, s),)),
     SpellingCheck(
         "fidelity",
         lambda c, s: (check_fidelity(c.rule, s, trials=c.trials, seed=c.seed),),
+        after=_EQUAL,
+    ),
+    SpellingCheck(
+        "decisions",
+        lambda c, s: (check_decisions(c.rule, s, trials=c.trials, seed=c.seed),),
         after=_EQUAL,
     ),
     SpellingCheck("growth", lambda c, s: (check_growth(c.rule, s, seed=c.seed),), after=_EQUAL),

@@ -154,7 +154,10 @@ class Rule:
         holes: Values of the holes for the proof, given the sizes of the axis letters; ``lead`` is
             the tuple of sizes that stands for ``*``.
         derive: Holes that follow from the surroundings of a site, for the right side.
-        below: Integer operands of the proof and the size name their values stay below.
+        below: Integer operands of the proof and the size name their values stay below. An
+            operation of the left side must take them as indices of that size, or the sides must
+            be equal for other integers too; or a precondition makes sure of it:
+        below_by: Integer operands and the `Precondition.blocks` that keeps them below.
         minimum: Smallest size of an axis letter for which the identity is stated; else 1.
         when: Conditions a site must meet.
         proof: How the identity is shown for all values.
@@ -175,6 +178,7 @@ class Rule:
     holes: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda _: {}
     derive: Callable[[Site], Mapping[str, Any]] = lambda _: {}
     below: Mapping[str, str] = field(default_factory=dict[str, str])
+    below_by: Mapping[str, str] = field(default_factory=dict[str, str])
     minimum: Mapping[str, int] = field(default_factory=dict[str, int])
     when: tuple[Precondition, ...] = ()
     proof: Proof = Proof.SYMBOLIC

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from ascendfx.ir.diagnostic import GraphError
@@ -39,7 +40,6 @@ from ascendfx.passes.rule_sides import (
 from ascendfx.passes.same_bits import same_bits
 
 _LEADS = ((), (7,), (7, 8))
-_SPECIAL = (0.0, -0.0, np.inf, -np.inf, 1.0, -1.0)
 
 
 def check_types(rule: Rule, spelling: Spelling) -> str:
@@ -97,11 +97,13 @@ def unequal(
 
 
 def _apart(a: Array, c: Array, bound: Array) -> bool:
+    """Say whether results differ; what is finite on the left has to be so on the right."""
     left, right = as_float64(a), as_float64(c)
-    finite = np.isfinite(left) & np.isfinite(bound)
-    differs = finite & ~(np.abs(left - right) <= bound)
+    known = np.isfinite(left) & np.isfinite(bound)
+    differs = known & ~(np.abs(left - right) <= bound)
+    undefined = np.isfinite(left) & ~np.isfinite(right)
     strange = ~np.isfinite(left) & (left != right) & ~(np.isnan(left) & np.isnan(right))
-    return bool(np.any(differs | strange))
+    return bool(np.any(differs | undefined | strange))
 
 
 def check_identity(rule: Rule, spelling: Spelling) -> Iterator[str]:
@@ -159,9 +161,11 @@ def check_fidelity(rule: Rule, spelling: Spelling, *, trials: int, seed: int) ->
             rhs = side_or_none(rule, rule.rhs, holes) if lhs else None
             if lhs is None or rhs is None:
                 continue
-            tensors = _rounded_operands(rule, holes, random, special=trial % 3 == 2)
+            tensors = _rounded_operands(
+                rule, holes, random, special=trial // 2 if trial % 2 else None
+            )
             bitwise = rule.fidelity is Fidelity.BITWISE
-            if not bitwise and trial % 3 == 2:
+            if not bitwise and trial % 2 == 1:
                 continue  # infinities have no error
             if found := rounded_differently(rule, lhs, rhs, tensors):
                 kinds = {name: t.dtype for name, t in operand_types(rule, holes).items()}
@@ -177,17 +181,28 @@ def rounded_differently(rule: Rule, lhs: Graph, rhs: Graph, tensors: Mapping[str
 
 
 def _rounded_operands(
-    rule: Rule, holes: Mapping[str, Any], random: np.random.Generator, *, special: bool
+    rule: Rule, holes: Mapping[str, Any], random: np.random.Generator, *, special: int | None
 ) -> dict[str, Array]:
     tensors = random_operands(rule, holes, random)
     for name, kind in operand_types(rule, holes).items():
         if kind.dtype.is_float:
             value = round_to(tensors[name], kind.dtype)
-            if special and name not in rule.values:
-                chosen = random.choice(_SPECIAL, value.shape)
-                value = np.where(random.random(value.shape) < 0.4, chosen, value)
+            if special is not None and name not in rule.values:
+                numbers = _special(kind.dtype)
+                chosen = random.choice(numbers, value.shape)
+                value = np.where(random.random(value.shape) < 0.6, chosen, value)
+                value.flat[:1] = numbers[special % len(numbers)]  # each of them in turn
+                special += 5
             tensors[name] = value
     return tensors
+
+
+def _special(dtype: DType) -> tuple[float, ...]:
+    """Return zeros, infinities, no number, and the ends of the range of a format."""
+    limits = ml_dtypes.finfo(dtype.numpy)
+    smallest, largest = float(limits.smallest_subnormal), float(limits.max)
+    ends = (smallest, largest, -3 * smallest, -0.75 * largest, float(limits.tiny))
+    return (np.nan, *ends, -0.0, 0.0, np.inf, -np.inf, 1.0, -1.0)
 
 
 def _bits(lhs: Graph, rhs: Graph, tensors: Mapping[str, Array]) -> str:
@@ -214,8 +229,8 @@ def _error(rule: Rule, lhs: Graph, rhs: Graph, tensors: Mapping[str, Array]) -> 
             if not np.array_equal(exact, rounded):
                 return shown_difference(exact, rounded)
             continue
-        limit = allowed * error / SCALE
         with np.errstate(invalid="ignore"):
+            limit = allowed * error / SCALE
             known = np.isfinite(exact) & (np.abs(before - exact) <= limit)  # else it underflows
             wrong = known & ~(np.abs(rounded - exact) <= limit)
         if np.any(wrong):
@@ -253,6 +268,11 @@ def check_growth(rule: Rule, spelling: Spelling, *, seed: int) -> str:
 def check_values(rule: Rule) -> Iterator[str]:
     """Demand a reason for each range that is narrower than the default."""
     blocks = {condition.blocks for condition in rule.when}
+    for name, by in rule.below_by.items():
+        if name not in rule.below:
+            yield f"it says what keeps `{name}` below, and not below what"
+        elif by not in blocks:
+            yield f"no precondition `{by}` keeps `{name}` below `{rule.below[name]}`"
     for name, values in rule.values.items():
         if name not in rule.operands:
             yield f"it declares values of `{name}`, which is no operand"

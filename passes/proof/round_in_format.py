@@ -56,4 +56,7 @@ def _as_numbers(array: Array, wide: DType) -> Array:
 def _stored(array: Array, dtype: DType) -> Array:
     if dtype.is_float:
         return round_to(array, dtype)
-    return array.astype(bool if dtype is DType.BOOL else np.int64)
+    if dtype is DType.BOOL:
+        return array.astype(bool)
+    with np.errstate(invalid="ignore"):
+        return array.astype(np.int64).astype(dtype.numpy).astype(np.int64)

@@ -52,8 +52,17 @@ def _both_are_floats(site: Site) -> bool:
 
 
 def _rule(
-    name: str, choose: _Choose, operands: Mapping[str, str], *, proof: Proof = Proof.CASES
+    name: str,
+    choose: _Choose,
+    operands: Mapping[str, str],
+    *,
+    proof: Proof = Proof.CASES,
+    fidelity: Fidelity = Fidelity.BITWISE,
 ) -> Rule:
+    """Return one rule.
+
+    What orders is not bitwise: a number that rounds to ``-0.0`` is below zero before, not after.
+    """
     return Rule(
         name=f"cast-before-{name}",
         identity="round(f(x, ..))  =  f(round(x), ..), f monotonic and odd or without arithmetic",
@@ -63,7 +72,7 @@ def _rule(
             Spelling(partial(_lhs, choose=choose, values=sum(n in "xy" for n in operands))),
         ),
         rhs=partial(_rhs, choose=choose, values=sum(n in "xy" for n in operands)),
-        fidelity=Fidelity.BITWISE,
+        fidelity=fidelity,
         holes=lambda _: {"format": DType.BF16, "two": 2},
         below={"condition": "two"} if "condition" in operands else {},
         proof=proof,
@@ -77,10 +86,10 @@ def _rule(
 
 
 RULES: tuple[Rule, ...] = (
-    _rule("relu", _relu, {"x": "* k"}),
+    _rule("relu", _relu, {"x": "* k"}, fidelity=Fidelity.REAL),
     _rule("negate", _negate, {"x": "* k"}, proof=Proof.SYMBOLIC),
-    _rule("maximum", _maximum, {"x": "* k", "y": "* j"}),
-    _rule("minimum", _minimum, {"x": "* k", "y": "* j"}),
+    _rule("maximum", _maximum, {"x": "* k", "y": "* j"}, fidelity=Fidelity.REAL),
+    _rule("minimum", _minimum, {"x": "* k", "y": "* j"}, fidelity=Fidelity.REAL),
     _rule(
         "select",
         _select,

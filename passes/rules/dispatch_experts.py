@@ -74,6 +74,7 @@ ENDS = Rule(
     fidelity=Fidelity.BITWISE,
     holes=lambda sizes: {"experts": 5},
     below={"ids": "experts"},
+    below_by={"ids": "ids-may-exceed-experts"},
     proof=Proof.EXHAUSTIVE,
     when=(
         Precondition(
@@ -129,6 +130,7 @@ SOURCE_ROWS = Rule(
     holes=lambda sizes: {"experts": 5},
     derive=_dispatched,
     below={"ids": "experts"},
+    below_by={"ids": "experts-unknown"},
     proof=Proof.EXHAUSTIVE,
     when=(_KNOWN,),
 )
@@ -174,6 +176,7 @@ COMBINE = Rule(
     holes=lambda sizes: {"experts": 5, "wide": DType.F32, "narrow": DType.F32},
     derive=_dispatched,
     below={"ids": "experts", "base": "experts"},
+    below_by={"ids": "experts-unknown", "base": "experts-unknown"},
     proof=Proof.EXHAUSTIVE,
     when=(_KNOWN,),
 )
