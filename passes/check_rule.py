@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import Fidelity
+from ascendfx.passes.proof.check_declaration import check_declaration
 from ascendfx.passes.proof.check_examples import check_example, check_fires, check_necessity
 from ascendfx.passes.proof.check_sides import (
     check_fidelity,
@@ -74,11 +77,10 @@ class RuleCheck:
 
 
 def _declaration(checked: Checked) -> Iterator[str]:
-    yield from check_values(checked.rule)
     if checked.rule.fidelity is Fidelity.LOSSY:
         yield "its fidelity is lossy: a rule gives equal numbers"
-    if not checked.rule.spellings:
-        yield "it has no left side"
+    yield from check_declaration(checked.rule)
+    yield from check_values(checked.rule)
 
 
 def _changed_example(checked: Checked) -> Iterator[str]:
@@ -158,6 +160,7 @@ def check_rule(
     Raises:
         GraphError: A check fails; all failures are in its notes.
     """
+    _require_arguments(rule, examples, trials, seed)
     problems = tuple(problems_of_rule(rule, examples or {}, trials=trials, seed=seed))
     if problems:
         raise GraphError(
@@ -166,6 +169,29 @@ def check_rule(
             notes=problems[1:],
             hint="a rule that is not proved would change results without a message",
         )
+
+
+def _require_arguments(rule: Any, examples: Any, trials: Any, seed: Any) -> None:
+    wanted = (
+        ("rule", rule, isinstance(rule, Rule), "a Rule"),
+        ("examples", examples, _are_programs(examples), "a mapping from names to Programs"),
+        ("trials", trials, isinstance(trials, int) and trials > 0, "a positive integer"),
+        ("seed", seed, isinstance(seed, int) and seed >= 0, "an integer of at least 0"),
+    )
+    for name, value, fits, what in wanted:
+        if not fits:
+            raise GraphError(
+                "bad-argument",
+                f"`{name}` is {type(value).__name__} {value!r:.80}, not {what}",
+                hint=f"pass {what}",
+            )
+
+
+def _are_programs(examples: Any) -> bool:
+    if not isinstance(examples, Mapping):
+        return examples is None
+    programs = cast("Mapping[Any, Any]", examples).values()
+    return all(isinstance(each, Program) for each in programs)
 
 
 def problems_of_rule(
@@ -177,21 +203,31 @@ def problems_of_rule(
     first = [each for each in CHECKS if isinstance(each, RuleCheck) and not each.after]
     last = [each for each in CHECKS if isinstance(each, RuleCheck) and each.after]
     yield from _of_rule(checked, first, failed)
+    if tuple(check_declaration(rule)):
+        return
     for i, spelling in enumerate(rule.spellings):
         where = f"spelling {i}: " if len(rule.spellings) > 1 else ""
         wrong: set[str] = set()
         for check in CHECKS:
             if isinstance(check, SpellingCheck) and not check.after & wrong:
-                for problem in filter(None, check.problems(checked, spelling)):
+                for problem in _found(check.name, partial(check.problems, checked, spelling)):
                     wrong.add(check.name)
                     yield where + problem
         failed |= wrong
     yield from _of_rule(checked, last, failed)
 
 
+def _found(name: str, problems: Callable[[], Iterable[str]]) -> Iterator[str]:
+    """Yield the problems of a check; what the code of a rule raises is one of them."""
+    try:
+        yield from filter(None, problems())
+    except Exception as error:  # noqa: BLE001  # whatever a rule raises is told, not passed on
+        yield f"its code fails in the check `{name}`: {type(error).__name__}: {error}"
+
+
 def _of_rule(checked: Checked, checks: Iterable[RuleCheck], failed: set[str]) -> Iterator[str]:
     for check in checks:
         if not check.after & failed:
-            for problem in filter(None, check.problems(checked)):
+            for problem in _found(check.name, partial(check.problems, checked)):
                 failed.add(check.name)
                 yield problem

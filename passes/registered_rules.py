@@ -29,6 +29,8 @@ def register(rule: Rule, *, examples: Mapping[str, Program], seed: int = 0) -> R
         GraphError: `rule-not-proved` with a counterexample; `rule-name-taken` if another rule has
             the name.
     """
+    if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]
+        check_rule(rule, examples=examples, seed=seed)  # says what is wanted
     if (known := _REGISTERED.get(rule.name)) is not None and known is not rule:
         raise GraphError(
             "rule-name-taken",

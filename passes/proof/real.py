@@ -50,6 +50,9 @@ class Real:
     def __pow__(self, other: Any) -> Real:
         return self._new(self.expression ** exactly(other))
 
+    def __rpow__(self, other: Any) -> Real:
+        return self._new(exactly(other) ** self.expression)
+
     def __neg__(self) -> Real:
         return self._new(-self.expression)
 
