@@ -99,6 +99,7 @@ class _Merger:
                     f"the result {self._graph.type_of(value)} has no rows",
                     node.location,
                     excerpt=print_node(self._graph, value.node),
+                    hint="what depends on parameters alone needs no kernel",
                 )
         return self._builder.build(*(self._moved[v] for v in self._graph.outputs))
 
