@@ -1,18 +1,28 @@
 """What is checked of a rule in programs: it fires, it ends, and each precondition is needed."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Value
+from ascendfx.ir.ops import Param
 from ascendfx.ir.program import Program
+from ascendfx.ir.size import bind_size
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.match import Miss, match_at
 from ascendfx.passes.pattern import patterns_of
+from ascendfx.passes.proof.check_sides import rounded_differently, unequal
+from ascendfx.passes.proof.random_tensors import example_sizes, random_tensors
+from ascendfx.passes.proof.round_in_format import round_to
 from ascendfx.passes.rule import Precondition, Rule, Spelling
-from ascendfx.passes.rule_sides import holes_of, side_of, unequal_sizes
+from ascendfx.passes.rule_sides import holes_of, side_of, unequal_sizes, within
 
 _ROUNDS = 12
+_ELEMENTS = 200_000
+"""Of all results of an example together, beyond which its values are not compared."""
+_ROUNDED_ELEMENTS = 6_000
+"""As above, for the evaluation number by number in the formats."""
 
 
 def check_fires(rule: Rule, spelling: Spelling) -> str:
@@ -37,9 +47,42 @@ def check_example(rule: Rule, example: Program | None) -> str:
             return f"it matches its own result again and again: after {_ROUNDS} rounds it applies"
         return f"its right side is not well typed in its example: {error.reason}"
     if result.program is not example:
-        return ""
+        return _evaluated(rule, example, result.program)
     near = "".join(f" ({remark})" for remark in result.remarks[:1])
     return f"it does not apply in its example{near}"
+
+
+def _evaluated(rule: Rule, before: Program, after: Program) -> str:
+    """Compare an example before and after, in float64 and, without named sizes, in its formats."""
+    sizes = example_sizes(before)
+    elements = (
+        math.prod(bind_size(d, sizes) for d in kind.shape)
+        for graph in before.graphs
+        for node in graph.nodes
+        for kind in node.types
+    )
+    count = sum(elements)
+    if len(before.graphs) > 1 or count > _ELEMENTS:
+        return ""
+    tensors = random_tensors(before, seed=0, ids=2)
+    for name, kind in before.main.input_types.items():
+        if kind.dtype.is_float and (values := rule.values.get(name)) is not None:
+            tensors[name] = within(values, tensors[name])
+    try:
+        found = unequal(before.main, after.main, tensors, sizes)
+        if not found and count <= _ROUNDED_ELEMENTS and _has_numbers_alone(before):
+            for name, kind in before.main.input_types.items():
+                tensors[name] = round_to(tensors[name], kind.dtype)
+            found = rounded_differently(rule, before.main, after.main, tensors)
+    except (IndexError, ValueError):
+        return ""  # an index is out of range
+    return f"it changes its example: {found}" if found else ""
+
+
+def _has_numbers_alone(program: Program) -> bool:
+    """Say whether no size has a name and no tensor is of a checkpoint."""
+    nodes = program.main.nodes
+    return not any(isinstance(n.op, Param) or any(t.names for t in n.types) for n in nodes)
 
 
 def check_necessity(rule: Rule, condition: Precondition, example: Program | None) -> Iterator[str]:

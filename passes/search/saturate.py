@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, Value
@@ -33,6 +33,20 @@ class SearchLimits:
     nodes: int = 4000
     repeats: int = 1
     seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        """Refuse limits that are none.
+
+        Raises:
+            GraphError: A limit is negative or no number.
+        """
+        for each in fields(self):
+            if not (value := getattr(self, each.name)) >= 0:
+                raise GraphError(
+                    "bad-argument",
+                    f"the limit `{each.name}` of a search is {value}, not a number of at least 0",
+                    hint="leave it out for the default",
+                )
 
 
 DEFAULT_LIMITS = SearchLimits()

@@ -78,8 +78,8 @@ def test_a_wrong_sign_is_refused_with_numbers_and_symbols() -> None:
     def wrong(b: GraphBuilder, h: Any, x: Value, y: Value) -> Value:
         return b.add(Add(), x, y)
 
-    numbers, symbols, cyclic = problems(dataclasses.replace(RULE, rhs=wrong), _=program())
-    assert cyclic.startswith("it fires where it is wrong")
+    numbers, symbols, changed = problems(dataclasses.replace(RULE, rhs=wrong), _=program())
+    assert changed.startswith("it changes its example: the left side is 0.0")
     assert numbers.startswith("the sides differ for k=")
     assert symbols.endswith("the difference is -2*y_0")
 

@@ -32,7 +32,7 @@ from ascendfx.ir.ops import (
 from ascendfx.ir.ops.argmax import Argmax
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.check_rule import problems_of_rule
-from tests.passes.test_rules_refused import Operands, rule
+from tests.passes.test_rules_refused import Operands, program, rule
 
 CASES, EXHAUSTIVE = {"proof": rules.Proof.CASES}, {"proof": rules.Proof.EXHAUSTIVE}
 BITWISE = {"fidelity": rules.Fidelity.BITWISE}
@@ -214,3 +214,16 @@ def test_a_right_rule_on_integers_and_decisions_passes() -> None:
     operands = {"i": "i64: r", "x": "f32: n k"}
     found = problems("plain", moved, plain, operands, below={"i": "n"}, **EXHAUSTIVE, **BITWISE)
     assert found == "there is no example in which it applies"
+
+
+def test_the_example_keeps_its_values() -> None:
+    def scaled(b: Any, h: Any, x: Any) -> Any:
+        return b.add(Multiply(), x, c(b, 3.0 if h.k == 12 else 2.0))
+
+    def twice(b: Any, h: Any, x: Any) -> Any:
+        return b.add(Add(), x, x)
+
+    example = program('input "x" : f32[12]', "add %0, %0 : f32[12]")
+    wrong = rule("twice", twice, scaled, ONE)
+    found = list(problems_of_rule(wrong, {"": example}))
+    assert found[0].startswith("it changes its example: the left side is")

@@ -2,6 +2,7 @@
 
 import sys
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -85,6 +86,12 @@ def two_products() -> Graph:
 )
 def test_a_limit_that_stops_the_search_is_told(limits: SearchLimits, stopped: str) -> None:
     assert saturate(two_products(), SEARCHED, limits).stopped == stopped
+
+
+@pytest.mark.parametrize("wrong", [{"nodes": -5}, {"iterations": -1}, {"seconds": float("nan")}])
+def test_a_limit_is_a_number_of_at_least_zero(wrong: Any) -> None:
+    with pytest.raises(GraphError, match="not a number of at least 0"):
+        SearchLimits(**wrong)
 
 
 def test_a_search_that_ends_by_itself_says_nothing() -> None:
