@@ -10,7 +10,7 @@ from ascendfx.runtime.golden.make_golden import Subject
 from ascendfx.runtime.golden.record_golden import record_golden
 from ascendfx.runtime.limits import Limits
 
-LIMITS = Limits(max_batch=2, max_context=256)
+LIMITS = Limits()  # as of tests/models, so that the kernels are built once
 
 
 def subject(**changes: object) -> Subject:

@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from transformers import DeepseekV3Config
 
 import ascendfx
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.cli.main import cli
 from ascendfx.runtime.golden.check_golden import check_golden
 from ascendfx.runtime.golden.golden_directory import HEADER, OUTPUTS, read_golden
+from ascendfx.runtime.golden.make_golden import Subject
+from ascendfx.runtime.golden.record_golden import record_golden
+from ascendfx.runtime.limits import Limits
 from tests.golden_regression.conftest import subject
+from tests.models.random_checkpoint import random_model
 
 
 def run(*arguments: object) -> Result:
@@ -123,3 +128,25 @@ def test_tokens_of_the_emitted_kernels_are_compared(golden_copy: Path) -> None:
     found = check_golden(golden_copy)
     assert [change.kind for change in found.changes] == ["tokens"] * texts
     assert found.changes[0].what.startswith("text 0: generated token 0 was 1, is ")
+
+
+def test_a_module_is_recorded_without_a_place(tmp_path: Path) -> None:
+    config = DeepseekV3Config(
+        hidden_size=16,
+        intermediate_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        num_key_value_heads=2,
+        vocab_size=40,
+        kv_lora_rank=8,
+        q_lora_rank=8,
+        qk_nope_head_dim=8,
+        qk_rope_head_dim=8,
+        v_head_dim=8,
+        first_k_dense_replace=1,
+    )
+    record_golden(Subject(random_model(config, seed=0), limits=Limits(2, 256)), tmp_path / "golden")
+    with pytest.raises(GraphError, match=r"error\[golden-of-module\]"):
+        check_golden(tmp_path / "golden")
+    again = Subject(random_model(config, seed=0), limits=Limits(2, 256))
+    assert not check_golden(tmp_path / "golden", lambda _: again).lines

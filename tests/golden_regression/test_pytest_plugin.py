@@ -1,7 +1,9 @@
 """The fixture `golden_compile` in a test run of its own."""
 
+import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -80,3 +82,25 @@ def test_the_plugin_costs_nothing_before_it_is_used(module: str) -> None:
         "assert not heavy, heavy"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=_ROOT)
+
+
+@pytest.mark.parametrize("asked", [(), ("-p", "ascendfx.testing")])
+def test_an_installation_has_the_plugin_and_asking_for_it_does_no_harm(
+    tmp_path: Path, asked: tuple[str, ...]
+) -> None:
+    # The entry point of pyproject.toml as pip would write it, wherever this clone is installed.
+    scripts = tomllib.loads((_ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    ((name, module),) = scripts["entry-points"]["pytest11"].items()
+    installed = tmp_path / "site" / "installed-1.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: installed\nVersion: 1\n")
+    (installed / "entry_points.txt").write_text(f"[pytest11]\n{name} = {module}\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *asked, "--fixtures", "-q", f"--rootdir={tmp_path}"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": f"{installed.parent}{os.pathsep}{_ROOT}"},
+    )
+    assert "golden_compile -- " in done.stdout, done.stdout + done.stderr
