@@ -115,7 +115,9 @@ def test_a_weight_of_another_shape_is_refused() -> None:
     with pytest.raises(GraphError) as caught:
         to_onnx(parse_program(RECIPES), weights=wrong)
     assert str(caught.value) == (
-        "error[weight-shape]: `a.w` has shape (4, 5); the program reads f32[4, 4]"
+        "error[weight-shape]: `a.w` has shape (4, 5); the program reads f32[4, 4]\n"
+        "\n"
+        "hint: pass the weights of the checkpoint that the program was captured from"
     )
 
 
