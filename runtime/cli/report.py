@@ -12,6 +12,7 @@ from ascendfx.runtime.cli.output_file import prepare_output
 @click.option(
     "-o",
     "--output",
+    metavar="FILE",
     type=click.Path(path_type=Path),
     default=Path("report.html"),
     show_default=True,

@@ -166,6 +166,9 @@ def test_the_command_leaves_no_half_page(tmp_path: Path) -> None:
     write_small_dump(tmp_path)
     result = CliRunner().invoke(report, [str(dump), "-o", str(page)])
     assert result.stdout == f"{page}: {page.stat().st_size:,} bytes\n"
-    result = CliRunner().invoke(report, [str(dump), "-o", str(tmp_path / "no" / "page.html")])
+    made = tmp_path / "made" / "page.html"
+    assert CliRunner().invoke(report, [str(dump), "-o", str(made)]).exit_code == 0
+    assert made.read_bytes() == page.read_bytes()
+    result = CliRunner().invoke(report, [str(dump), "-o", str(page / "page.html")])
     assert isinstance(result.exception, GraphError)
     assert result.exception.code == "not-writable"
