@@ -162,6 +162,25 @@ PipeBarrier<PIPE_ALL>();
         build(make_kernel("dirty", body.replace("CLEAN", ""), arguments)).launch([y])
 
 
+@pytest.mark.parametrize("shift", range(0, 64, 16))
+def test_cache_lines_are_those_of_the_device_wherever_the_host_puts_the_array(shift: int) -> None:
+    body = """
+InitSocState();
+LocalTensor<float> t(TPosition::VECIN, 0, 8);
+for (int i = 0; i < 24; ++i) yGm.SetValue(i, float(i));
+DataCacheCleanAndInvalid<float, CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT>(yGm[4]);
+DataCopy(t, yGm[PLACE], 8);
+PipeBarrier<PIPE_ALL>();
+"""
+    arguments = [result(DType.F32, "y", 24)]
+    room = np.zeros(64, np.float32)
+    start = -room.__array_interface__["data"][0] % 64 + shift
+    y = room.view(np.uint8)[start : start + 96].view(np.float32)
+    build(make_kernel("first_line", body.replace("PLACE", "8"), arguments)).launch([y])
+    with pytest.raises(EmulatorError, match="scalar write is still in the data cache"):
+        build(make_kernel("second_line", body.replace("PLACE", "16"), arguments)).launch([y])
+
+
 POLL = """
 InitSocState();
 LocalTensor<int32_t> t(TPosition::VECOUT, 0, 8);

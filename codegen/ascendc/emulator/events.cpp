@@ -142,8 +142,13 @@ void CleanCache(const GlobalOperand& tensor, uint64_t bytes, Site site) {
             if (region.writable) CleanDataCache(*current, region.begin, region.end - region.begin);
         }
     } else {
+        // Lines are counted from the start of the allocation, which a device aligns to lines; the
+        // arrays that stand for it on the host may begin anywhere.
         const auto address = reinterpret_cast<uint64_t>(tensor.address);
-        CleanDataCache(*current, address & ~uint64_t{63}, 64);
+        if (const Region* region = FindRegion(address)) {
+            const uint64_t line = (address - region->begin) / bytes * bytes;
+            CleanDataCache(*current, region->begin + line, bytes);
+        }
     }
     Yield(FiberState::POLLING);  // a loop around this call polls what another core writes
 }
