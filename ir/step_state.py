@@ -1,0 +1,82 @@
+"""Columns of the tensors by which a step prepares the next one: state, options, emitted tokens.
+
+One row per place of the batch. Operations, kernels and the engine share these numbers; a package
+that was written with others is refused by the plan format.
+"""
+
+import enum
+
+
+class State(enum.IntEnum):
+    """Columns of ``state`` i32 ``[requests, 16]``: what a request has done and may still do.
+
+    A step reads a row when it verifies drafts and writes it when it advances the request.
+    """
+
+    LENGTH = 0
+    """Position of the request's first row, which is the number of tokens that are cached."""
+    GENERATED = 1
+    """New tokens emitted so far."""
+    LIMIT = 2
+    """Most new tokens."""
+    MINIMUM = 3
+    """New tokens before which no stop token is taken."""
+    FINISHED = 4
+    """A `Finish`."""
+    DRAFTED = 5
+    """Valid drafts among the rows of this step; the rows behind them are placeholders."""
+    DRAFTS = 6
+    """Drafts that the next step shall have, at most the plan's."""
+    SEED_LOW = 7
+    SEED_HIGH = 8
+    PROPOSED = 9
+    """Drafts verified so far."""
+    ACCEPTED = 10
+    """Drafts accepted so far."""
+    RATE = 11
+    """Moving average of acceptance, in units of 2^-16."""
+    STEPS = 12
+    """Steps taken so far."""
+
+
+class Option(enum.IntEnum):
+    """Columns of ``options`` f32 ``[requests, 8]``: how a request wants its tokens chosen."""
+
+    TEMPERATURE = 0
+    """0: the most likely token."""
+    TOP_K = 1
+    """0: no limit."""
+    TOP_P = 2
+    """1: no limit."""
+    MIN_P = 3
+    """0: no limit."""
+    REPETITION = 4
+    PRESENCE = 5
+    FREQUENCY = 6
+
+
+class Finish(enum.IntEnum):
+    """Why a place emits nothing any more; ``RUNS``: it does."""
+
+    RUNS = 0
+    STOP = 1
+    LIMIT = 2
+    NOT_FINITE = 3
+    EMPTY = 4
+    CANCELLED = 5
+
+
+class Stream(enum.IntEnum):
+    """Which decision a random number is for; see `ascendfx.ir.uniform`."""
+
+    SAMPLE = 0
+    ACCEPT = 1
+    DRAFT = 2
+
+
+STATE_COLUMNS = 16
+OPTION_COLUMNS = 8
+STOP_COLUMNS = 8
+"""Stop tokens of a request; -1 in columns that are not used."""
+STEP_COLUMNS = 8
+"""Elements of ``step`` i32: the index of the step, filled up to a 32-byte granule."""
