@@ -27,6 +27,8 @@ class Op(ABC):
     """
 
     mnemonic: ClassVar[str]
+    in_place: ClassVar[Mapping[int, int]] = {}
+    """Results that are the changed contents of an operand: a kernel overwrites its buffer."""
 
     @abstractmethod
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:

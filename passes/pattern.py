@@ -9,6 +9,7 @@ from ascendfx.ir.graph import Value
 from ascendfx.ir.op import Op
 from ascendfx.ir.ops import (
     Add,
+    AdvanceRequests,
     DispatchExperts,
     Equal,
     LogicalAnd,
@@ -20,12 +21,20 @@ from ascendfx.ir.ops import (
     RouteTopk,
     Sort,
     Topk,
+    VerifyDrafts,
 )
 from ascendfx.ir.size import named_size
 from ascendfx.passes.rule import OperandForm, Rule, Spelling, as_tuple, parse_operand
 
 COMMUTATIVE = (Add, Multiply, Maximum, Minimum, Equal, NotEqual, LogicalAnd, LogicalOr)
-_RESULTS: Mapping[type[Op], int] = {Sort: 2, Topk: 2, RouteTopk: 2, DispatchExperts: 3}
+_RESULTS: Mapping[type[Op], int] = {
+    AdvanceRequests: 6,
+    DispatchExperts: 3,
+    RouteTopk: 2,
+    Sort: 2,
+    Topk: 2,
+    VerifyDrafts: 3,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ascendfx.ir import ops
 from ascendfx.ir.onnx import (
     attention,
+    device_only,
     elementwise,
     experts,
     indexing,
@@ -39,6 +40,7 @@ LEAVES: tuple[type[Op], ...] = (ops.Call, ops.Input, ops.Param)
 
 TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.Add: Translation(arithmetic("Add")),
+    ops.AdvanceRequests: Translation(device_only.device_only),
     ops.Argmax: Translation(ordering.argmax),
     ops.Attention: Translation(attention.attention, function=True),
     ops.CacheRead: Translation(indexing.cache_read, function=True),
@@ -89,6 +91,7 @@ TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.ScatterAlong: Translation(indexing.scatter_along),
     ops.ScatterRows: Translation(indexing.scatter_rows),
     ops.Select: Translation(elementwise.select),
+    ops.ShiftTokens: Translation(device_only.device_only),
     ops.Sigmoid: Translation(arithmetic("Sigmoid")),
     ops.Silu: Translation(elementwise.silu),
     ops.Sin: Translation(arithmetic("Sin")),
@@ -101,5 +104,6 @@ TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.TakeAlong: Translation(indexing.take_along),
     ops.Topk: Translation(ordering.topk),
     ops.Transpose: Translation(movement.transpose),
+    ops.VerifyDrafts: Translation(device_only.device_only),
 }
 """Every operation but the leaves, in the order of `OPS`."""

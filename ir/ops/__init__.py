@@ -2,6 +2,7 @@
 
 from ascendfx.ir.op import Op
 from ascendfx.ir.ops.add import Add
+from ascendfx.ir.ops.advance_requests import AdvanceRequests
 from ascendfx.ir.ops.argmax import Argmax
 from ascendfx.ir.ops.attention import Attention
 from ascendfx.ir.ops.cache_read import CacheRead
@@ -55,6 +56,7 @@ from ascendfx.ir.ops.rsqrt import Rsqrt
 from ascendfx.ir.ops.scatter_along import ScatterAlong
 from ascendfx.ir.ops.scatter_rows import ScatterRows
 from ascendfx.ir.ops.select import Select
+from ascendfx.ir.ops.shift_tokens import ShiftTokens
 from ascendfx.ir.ops.sigmoid import Sigmoid
 from ascendfx.ir.ops.silu import Silu
 from ascendfx.ir.ops.sin import Sin
@@ -67,10 +69,12 @@ from ascendfx.ir.ops.swiglu import Swiglu
 from ascendfx.ir.ops.take_along import TakeAlong
 from ascendfx.ir.ops.topk import Topk
 from ascendfx.ir.ops.transpose import Transpose
+from ascendfx.ir.ops.verify_drafts import VerifyDrafts
 
 __all__ = [
     "OPS",
     "Add",
+    "AdvanceRequests",
     "Argmax",
     "Attention",
     "CacheRead",
@@ -124,6 +128,7 @@ __all__ = [
     "ScatterAlong",
     "ScatterRows",
     "Select",
+    "ShiftTokens",
     "Sigmoid",
     "Silu",
     "Sin",
@@ -136,10 +141,12 @@ __all__ = [
     "TakeAlong",
     "Topk",
     "Transpose",
+    "VerifyDrafts",
 ]
 
 OPS: tuple[type[Op], ...] = (
     Add,
+    AdvanceRequests,
     Argmax,
     Attention,
     CacheRead,
@@ -193,6 +200,7 @@ OPS: tuple[type[Op], ...] = (
     ScatterAlong,
     ScatterRows,
     Select,
+    ShiftTokens,
     Sigmoid,
     Silu,
     Sin,
@@ -205,5 +213,6 @@ OPS: tuple[type[Op], ...] = (
     TakeAlong,
     Topk,
     Transpose,
+    VerifyDrafts,
 )
 """Every operation, in alphabetical order; tests check that no file is missing."""

@@ -1,5 +1,6 @@
 """Rows stored in a paged cache."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -17,6 +18,7 @@ class CacheWrite(Op):
     """
 
     mnemonic: ClassVar[str] = "cache_write"
+    in_place: ClassVar[Mapping[int, int]] = {0: 0}
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Return the type of the cache.

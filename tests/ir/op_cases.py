@@ -21,6 +21,10 @@ _BINARY = (ops.Add, ops.Subtract, ops.Multiply, ops.Divide, ops.Power, ops.Maxim
 _COMPARE = (ops.Equal, ops.NotEqual, ops.Less, ops.LessEqual, ops.Greater, ops.GreaterEqual)
 _REDUCE = (ops.ReduceSum, ops.ReduceMean, ops.ReduceMax)
 
+_ADVANCED = (
+    "i32[9], i32[9], i32[9], i32[3, 5], i32[3, 16], i32[3, 8], i32[3], i32[3], i32[4, 3, 4], i32[8]"
+)
+
 Case = tuple[Op, str]
 """An operation and its operand types in the text form."""
 
@@ -101,6 +105,12 @@ GOOD: tuple[Case, ...] = (
     (ops.DispatchExperts(4), "i64[3, 2]"),
     (ops.CombineExperts(), "f32[6, 5], i32[6], f32[3, 2]"),
     (ops.Argmax(), "f32[3, 5]"),
+    (ops.VerifyDrafts(2), "i32[9], i32[9], i32[3, 16]"),
+    (ops.VerifyDrafts(0), "i32[3], i32[3], i32[3, 16]"),
+    (ops.ShiftTokens(1), "i32[9], i32[3], i32[9], i32[3]"),
+    (ops.ShiftTokens(1, known=True), "i32[7], i32[3], i32[7], i32[3], i32[3, 2]"),
+    (ops.AdvanceRequests(2, 4), f"{_ADVANCED}, i32[3], i32[3]"),
+    (ops.AdvanceRequests(2), _ADVANCED),
 )
 
 BAD: tuple[Case, ...] = (
@@ -157,6 +167,36 @@ BAD: tuple[Case, ...] = (
     (ops.DispatchExperts(4), "i64[3]"),
     (ops.CombineExperts(), "f32[6, 5], i32[5], f32[3, 2]"),
     (ops.Argmax(), "f32[]"),
+    (ops.VerifyDrafts(2), "i32[9], i32[9], i32[3, 15]"),
+    (ops.VerifyDrafts(2), "i32[8], i32[8], i32[3, 16]"),
+    (ops.VerifyDrafts(2), "i32[9], i32[8], i32[3, 16]"),
+    (ops.VerifyDrafts(2), "i64[9], i64[9], i32[3, 16]"),
+    (ops.VerifyDrafts(-1), "i32[0], i32[0], i32[3, 16]"),
+    (ops.ShiftTokens(0), "i32[9], i32[3], i32[9]"),
+    (ops.ShiftTokens(0, known=True), "i32[9], i32[3], i32[9], i32[3]"),
+    (ops.ShiftTokens(0), "i32[9], i32[3], i32[8], i32[3]"),
+    (ops.ShiftTokens(0), "i32[9], i32[3], i32[9], i32[2]"),
+    (ops.ShiftTokens(0), "i64[9], i32[3], i64[9], i32[3]"),
+    (ops.ShiftTokens(2, known=True), "i32[9], i32[3], i32[9], i32[3], i32[3, 2]"),
+    (ops.ShiftTokens(-1, known=True), "i32[9], i32[3], i32[9], i32[3], i32[3, 2]"),
+    (ops.ShiftTokens(0, known=True), "i32[9], i32[3], i32[9], i32[3], i32[2, 2]"),
+    (ops.AdvanceRequests(2), f"{_ADVANCED}, i32[3]"),
+    (ops.AdvanceRequests(1), _ADVANCED),
+    (ops.AdvanceRequests(2, 0), _ADVANCED),
+    (ops.AdvanceRequests(2), f"{_ADVANCED}, i32[3], i32[4]"),
+    *(
+        (ops.AdvanceRequests(2), _ADVANCED.replace(right, wrong, 1))
+        for right, wrong in (
+            ("i32[9], i32[9]", "i32[9], i32[8]"),
+            ("i32[3, 5]", "i32[4, 5]"),
+            ("i32[3, 16]", "i32[3, 17]"),
+            ("i32[3, 8]", "i32[3, 7]"),
+            ("i32[3], i32[3]", "i32[3], i64[3]"),
+            ("i32[4, 3, 4]", "i32[4, 3, 3]"),
+            ("i32[4, 3, 4]", "i32[3, 4]"),
+            ("i32[8]", "i32[1]"),
+        )
+    ),
 )
 
 

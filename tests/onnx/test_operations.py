@@ -1,16 +1,22 @@
 """Every operation as ONNX computes its reference."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascendfx.ir import ops
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, GraphBuilder
+from ascendfx.ir.onnx.device_only import device_only
+from ascendfx.ir.onnx.export_program import to_onnx
 from ascendfx.ir.onnx.translators import LEAVES, TRANSLATIONS
 from ascendfx.ir.op import Op
 from ascendfx.ir.ops import OPS
-from tests.ir.op_cases import GOOD, operand_types
+from ascendfx.ir.program import Program
+from tests.ir.op_cases import GOOD, Case, operand_types
 from tests.ir.test_op_types import operand
 from tests.onnx.assert_agrees import assert_graph_agrees
 
@@ -23,7 +29,13 @@ def graph_of(op: Op, text: str) -> Graph:
     return builder.build(*builder.add_multi(op, *inputs))
 
 
-@pytest.mark.parametrize(("op", "text"), GOOD, ids=lambda each: getattr(each, "mnemonic", None))
+def translated(case: Case) -> bool:
+    return type(case[0]) in LEAVES or TRANSLATIONS[type(case[0])].translate is not device_only
+
+
+@pytest.mark.parametrize(
+    ("op", "text"), [*filter(translated, GOOD)], ids=lambda each: getattr(each, "mnemonic", None)
+)
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=5)
 def test_each_operation_computes_its_reference(op: Op, text: str, seed: int) -> None:
@@ -38,3 +50,13 @@ def test_every_operation_is_translated() -> None:
     assert set(TRANSLATIONS) | set(LEAVES) == set(OPS)
     assert not set(TRANSLATIONS) & set(LEAVES)
     assert list(TRANSLATIONS) == [op for op in OPS if op not in LEAVES]
+
+
+@pytest.mark.parametrize(
+    ("op", "text"),
+    [*itertools.filterfalse(translated, GOOD)],
+    ids=lambda each: getattr(each, "mnemonic", None),
+)
+def test_what_prepares_the_next_step_is_refused(op: Op, text: str) -> None:
+    with pytest.raises(GraphError, match=r"error\[onnx-unsupported\].*on the device"):
+        to_onnx(Program((graph_of(op, text),)))

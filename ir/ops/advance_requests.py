@@ -1,0 +1,171 @@
+"""What a decode step leaves for the next one."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ascendfx.ir.diagnostic import OpTypeError
+from ascendfx.ir.op import Array, Op
+from ascendfx.ir.ops.verify_drafts import fits_places, places_of
+from ascendfx.ir.step_state import STEP_COLUMNS, STOP_COLUMNS, Finish, State
+from ascendfx.ir.tensor_type import DType, TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class AdvanceRequests(Op):
+    """The rows, states and emitted tokens after a step: accepted drafts and a new token appended.
+
+    | operand | type | result |
+    |---|---|---|
+    | ``token_ids``, ``positions``, ``slots`` | i32 ``[requests * (drafts + 1)]`` | 0, 1, 2 |
+    | ``block_table`` | i32 ``[requests, table_blocks]`` | |
+    | ``state`` | i32 ``[requests, 16]``, see `ascendfx.ir.step_state.State` | 3 |
+    | ``stop_ids`` | i32 ``[requests, 8]``, negative: unused | |
+    | ``accepted``, ``new_tokens`` | i32 ``[requests]``, of `VerifyDrafts` | |
+    | ``emitted`` | i32 ``[steps, requests, drafts + 2]``, a ring | 4 |
+    | ``step`` | i32 ``[8]``, element 0 counts steps | 5 |
+    | ``draft_tokens`` | ``drafts`` operands i32 ``[requests]``, or none | |
+
+    A place that runs (``FINISHED`` is 0) emits its accepted drafts and then its new token, up to
+    the first of these: ``LIMIT`` tokens in all (finished: limit); a negative token (not finite); a
+    stop token behind at least ``MINIMUM`` tokens (stop), in this order. What stops is not emitted.
+    ``emitted[step[0] mod steps, b]`` becomes the count, the tokens, and -1 behind them; a place
+    that does not run has the count 0. ``GENERATED`` grows by the count, ``PROPOSED`` by
+    ``DRAFTED``, ``ACCEPTED`` by ``accepted``, ``STEPS`` by 1, whether it runs on or not.
+
+    A place that runs on has ``LENGTH`` grown by ``accepted + 1``; its rows carry the new token and
+    the draft tokens (0 without) at positions from ``LENGTH`` on, with the slots
+    ``block_table[b, p div block] * block + p mod block``, or -1 where the table has no block;
+    ``DRAFTED = min(DRAFTS, drafts)`` if there are draft tokens, else 0. Other places keep tokens
+    and positions; their slots are -1, so that they store nothing.
+
+    Attributes:
+        drafts: Draft tokens of a place.
+        block: Tokens of a block of the caches.
+    """
+
+    mnemonic: ClassVar[str] = "advance_requests"
+    in_place: ClassVar[Mapping[int, int]] = {0: 0, 1: 1, 2: 2, 3: 4, 4: 8, 5: 9}
+
+    drafts: int
+    block: int = 128
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Return the types of the operands that change.
+
+        Raises:
+            OpTypeError: The number of operands, their shapes or formats do not fit.
+        """
+        if len(operands) not in (10, 10 + self.drafts):
+            raise OpTypeError(
+                f"advance_requests: {len(operands)} operands; 10 are wanted, and {self.drafts} "
+                "draft tokens or none"
+            )
+        token_ids, positions, slots, table, state, stops, accepted, new, emitted, step = operands[
+            :10
+        ]
+        places = places_of(state)
+        if places is None or not fits_places(token_ids, places, self.drafts):
+            raise OpTypeError(
+                f"advance_requests: rows {token_ids} do not fit {self.drafts} drafts of the places "
+                f"{state}"
+            )
+        if not token_ids == positions == slots:
+            raise OpTypeError(f"advance_requests: {positions} and {slots} must be {token_ids}")
+        for kind in (accepted, new, *operands[10:]):
+            if kind != places:
+                raise OpTypeError(f"advance_requests: {kind} must be {places}")
+        tables = (
+            (table, (*places.shape, table.shape[-1]) if table.rank else ()),
+            (stops, (*places.shape, STOP_COLUMNS)),
+            (emitted, (*emitted.shape[:1], *places.shape, self.drafts + 2)),
+            (step, (STEP_COLUMNS,)),
+        )
+        for kind, shape in tables:
+            if kind != TensorType(DType.I32, shape):
+                raise OpTypeError(
+                    f"advance_requests: {kind} does not fit {self.drafts} drafts of {state}"
+                )
+        if self.block < 1:
+            raise OpTypeError(f"advance_requests: blocks of {self.block} tokens")
+        return token_ids, positions, slots, state, emitted, step
+
+    def reference(self, *operands: Array) -> tuple[Array, ...]:
+        """Advance all places at once."""
+        token_ids, positions, slots, table, state, stops, accepted, new, emitted, step = operands[
+            :10
+        ]
+        drafts = operands[10:]
+        ids, positions, slots = (
+            each.reshape(-1, self.drafts + 1) for each in (token_ids, positions, slots)
+        )
+        runs = state[:, State.FINISHED] == Finish.RUNS
+        tokens = _appended(ids, accepted, new)
+        count, finish = _cut(tokens, accepted, state, stops)
+        count = np.where(runs, count, 0)
+        goes_on = runs & (finish == Finish.RUNS)
+
+        state = state.copy()
+        state[:, State.FINISHED] = np.where(runs, finish, state[:, State.FINISHED])
+        state[:, State.GENERATED] += count
+        for column, more in (
+            (State.PROPOSED, state[:, State.DRAFTED].copy()),
+            (State.ACCEPTED, accepted),
+            (State.STEPS, 1),
+        ):
+            state[:, column] += np.where(runs, more, 0)
+        state[:, State.LENGTH] += np.where(goes_on, accepted + 1, 0)
+        wanted = np.minimum(state[:, State.DRAFTS], self.drafts) if drafts else 0
+        state[:, State.DRAFTED] = np.where(goes_on, wanted, state[:, State.DRAFTED])
+
+        following = np.zeros_like(ids)
+        for column, each in enumerate((new, *drafts)):
+            following[:, column] = each
+        places = state[:, State.LENGTH, None] + np.arange(self.drafts + 1)
+        on = goes_on[:, None]
+        emitted = emitted.copy()
+        cut = np.where(np.arange(self.drafts + 1) < count[:, None], tokens, -1)
+        emitted[step[0] % len(emitted)] = np.concatenate([count[:, None], cut], axis=1)
+        step = step.copy()
+        step[0] += 1
+        return (
+            np.where(on, following, ids).reshape(-1),
+            np.where(on, places, positions).reshape(-1),
+            np.where(on, _slots(table, places, self.block), -1).reshape(-1),
+            state,
+            emitted,
+            step,
+        )
+
+
+def _appended(ids: Array, accepted: Array, new: Array) -> Array:
+    """Return the accepted drafts of each place, and its new token in the columns behind them."""
+    drafts = np.concatenate([ids[:, 1:], new[:, None]], axis=1)
+    return np.where(np.arange(ids.shape[1]) < accepted[:, None], drafts, new[:, None])
+
+
+def _cut(tokens: Array, accepted: Array, state: Array, stops: Array) -> tuple[Array, Array]:
+    """Return how many tokens each place emits, and why it does not run on."""
+    columns = np.arange(tokens.shape[1])
+    before = state[:, State.GENERATED, None] + columns
+    stop = ((tokens[:, :, None] == stops[:, None]) & (stops[:, None] >= 0)).any(axis=2)
+    cause = np.where(stop & (before >= state[:, State.MINIMUM, None]), Finish.STOP, Finish.RUNS)
+    cause = np.where(tokens < 0, Finish.NOT_FINITE, cause)
+    cause = np.where(before >= state[:, State.LIMIT, None], Finish.LIMIT, cause)
+    cause = np.where(columns <= accepted[:, None], cause, Finish.RUNS)
+    ends = (cause != Finish.RUNS).any(axis=1)
+    first = (cause != Finish.RUNS).argmax(axis=1)
+    count = np.where(ends, first, accepted + 1)
+    full = state[:, State.GENERATED] + count >= state[:, State.LIMIT]
+    behind = np.where(full, Finish.LIMIT, Finish.RUNS)
+    return count, np.where(ends, cause[np.arange(len(tokens)), first], behind)
+
+
+def _slots(table: Array, positions: Array, block: int) -> Array:
+    """Return where the tables of blocks put positions."""
+    column, place = np.divmod(positions, block)
+    inside = column < table.shape[1]
+    chosen = np.take_along_axis(table, np.where(inside, column, 0), axis=1)
+    return np.where(inside & (chosen >= 0), chosen * block + place, -1)

@@ -1,0 +1,76 @@
+"""Which draft tokens the main model would have chosen, too."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ascendfx.ir.diagnostic import OpTypeError
+from ascendfx.ir.op import Array, Op
+from ascendfx.ir.step_state import STATE_COLUMNS, State
+from ascendfx.ir.tensor_type import DType, TensorType
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyDrafts(Op):
+    """The number of leading drafts that equal the sampled tokens, and the token behind them.
+
+    Place ``b`` has rows ``b * (drafts + 1) + i``: row 0 carries the last emitted token, row ``i``
+    draft ``i - 1``, and ``sampled`` is the token after each row.
+
+    | operand, result | type |
+    |---|---|
+    | ``token_ids``, ``sampled`` | i32 ``[requests * (drafts + 1)]`` |
+    | ``state`` | i32 ``[requests, 16]``, see `ascendfx.ir.step_state.State` |
+    | accepted | i32 ``[requests]``: the drafts before the first that differs, at most ``DRAFTED`` |
+    | last rows | i32 ``[requests]``: the row of the last accepted token |
+    | new tokens | i32 ``[requests]``: the token sampled there |
+
+    Attributes:
+        drafts: Draft tokens of a place.
+    """
+
+    mnemonic: ClassVar[str] = "verify_drafts"
+
+    drafts: int
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Return three tables with an element for each place.
+
+        Raises:
+            OpTypeError: Shapes or formats do not fit.
+        """
+        token_ids, sampled, state = operands
+        rows = places_of(state)
+        if rows is None or token_ids != sampled or not fits_places(token_ids, rows, self.drafts):
+            raise OpTypeError(
+                f"verify_drafts: rows {token_ids} and {sampled} do not fit {self.drafts} drafts of "
+                f"the places {state}"
+            )
+        return rows, rows, rows
+
+    def reference(self, *operands: Array) -> tuple[Array, ...]:
+        """Compare up to the first difference."""
+        token_ids, sampled, state = operands
+        drafts = token_ids.reshape(-1, self.drafts + 1)[:, 1:]
+        chosen = sampled.reshape(-1, self.drafts + 1)[:, :-1]
+        valid = np.arange(self.drafts) < state[:, State.DRAFTED, None]
+        accepted = np.cumprod((drafts == chosen) & valid, axis=1, dtype=np.int64).sum(axis=1)
+        last_rows = np.arange(len(state)) * (self.drafts + 1) + accepted
+        return accepted, last_rows, sampled[last_rows]
+
+
+def places_of(state: TensorType) -> TensorType | None:
+    """Return the type of one number per place; None if ``state`` is no table of states."""
+    if state.dtype is not DType.I32 or state.rank != 2 or state.shape[1] != STATE_COLUMNS:
+        return None
+    return TensorType(DType.I32, state.shape[:1])
+
+
+def fits_places(rows: TensorType, places: TensorType, drafts: int) -> bool:
+    """Return whether ``rows`` has the rows of ``places``, as far as sizes are numbers."""
+    if rows.dtype is not DType.I32 or rows.rank != 1 or drafts < 0:
+        return False
+    count, each = rows.shape[0], places.shape[0]
+    known = isinstance(count, int) and isinstance(each, int)
+    return not known or count == each * (drafts + 1)
