@@ -3,7 +3,7 @@
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from ascendfx.ir.interpret import interpret
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
+
+T = TypeVar("T")
 
 
 def given_first(given: Mapping[str, Array], tensors: Mapping[str, Array]) -> Mapping[str, Array]:
@@ -76,6 +78,12 @@ def cache_names(program: Program) -> tuple[str, ...]:
     return tuple(name for name in program.main.input_types if name.startswith("cache."))
 
 
+def caches_after(program: Program, outputs: Sequence[T]) -> dict[str, T]:
+    """Return the caches that a step returns, by name: they are the last of its results."""
+    names = cache_names(program)
+    return dict(zip(names, outputs[len(outputs) - len(names) :], strict=True))
+
+
 def block_tokens(program: Program) -> int:
     """Return the tokens of a cache block."""
     first = program.main.input_types[cache_names(program)[0]]
@@ -127,7 +135,7 @@ class ServingSteps:
             given_first({**self.caches, **controls}, self.weights),
             sizes={"context": max(self.lengths[request] for request in requests)},
         )
-        self.caches = dict(zip(self.caches, outputs[2:], strict=True))
+        self.caches = caches_after(self.program, outputs)
         if not np.array_equal(outputs[0], np.argmax(outputs[1], axis=-1)):
             raise AssertionError("the sampled tokens are not those of the largest logits")
         return outputs[1]

@@ -16,7 +16,7 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Call
 from ascendfx.ir.program import Program
 from ascendfx.passes.run_on_tokens import Form, form_of
-from ascendfx.passes.serving_steps import Pages, block_tokens, cache_names, empty_caches
+from ascendfx.passes.serving_steps import Pages, block_tokens, caches_after, empty_caches
 from ascendfx.passes.verification.run_with_noise import Follow, Noisy, NoisyRunner, Run, undisturbed
 
 _STEPS = 2
@@ -159,7 +159,7 @@ def _serving(follower: "_Follower", steps: int, block: int) -> list[Step]:
     found: list[Step] = []
     for part in pairwise(cuts):
         found.append(follower.step(_part(truth, pages, caches, part)))
-        caches = dict(zip(cache_names(program), found[-1].run.outputs[2:], strict=True))
+        caches = caches_after(program, found[-1].run.outputs)
     return found
 
 

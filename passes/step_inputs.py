@@ -1,0 +1,58 @@
+"""Control inputs of the steps that prepare the next one, in the order of their signatures."""
+
+from ascendfx.ir.graph import Graph, Node, Value
+from ascendfx.ir.ops import GatherRows, Input
+from ascendfx.ir.size import Dim, named_size
+from ascendfx.ir.step_state import OPTION_COLUMNS, STATE_COLUMNS, STEP_COLUMNS, STOP_COLUMNS
+from ascendfx.ir.tensor_type import DType, TensorType
+from ascendfx.passes.derive_incremental_form import CONTROLS, REQUESTS
+
+STEPS = named_size("steps")
+"""Steps whose tokens the device keeps until the host reads them."""
+LOGIT_ROWS = "logit_rows"
+CACHE_PREFIX = "cache."
+KNOWN_TOKENS = "known_tokens"
+
+_PER_REQUEST = TensorType(DType.I32, (REQUESTS,))
+
+
+def _of_requests(dtype: DType, *columns: Dim) -> TensorType:
+    return TensorType(dtype, (REQUESTS, *columns))
+
+
+_CHOICE: dict[str, TensorType] = {
+    "options": _of_requests(DType.F32, OPTION_COLUMNS),
+    "state": _of_requests(DType.I32, STATE_COLUMNS),
+    "stop_ids": _of_requests(DType.I32, STOP_COLUMNS),
+}
+"""How each request wants its tokens, what it has done, and which tokens end it."""
+
+
+def decode_controls(drafts: int) -> dict[str, TensorType]:
+    """Return the inputs of a decode step with ``drafts`` draft tokens per request."""
+    rows = {name: kind for name, kind in CONTROLS.items() if name != LOGIT_ROWS}
+    emitted = TensorType(DType.I32, (STEPS, REQUESTS, drafts + 2))
+    step = TensorType(DType.I32, (STEP_COLUMNS,))
+    return {**rows, **_CHOICE, "emitted": emitted, "step": step}
+
+
+def prefill_controls() -> dict[str, TensorType]:
+    """Return the inputs of a prefill step; ``logit_positions`` are those of ``logit_rows``."""
+    chosen = {"logit_positions": _PER_REQUEST, "logit_requests": _PER_REQUEST}
+    return {**CONTROLS, **chosen, **_CHOICE}
+
+
+def known_tokens(drafts: int) -> TensorType:
+    """Return the type of the prompt tokens behind the last row of a chunk; -1: not known."""
+    return _of_requests(DType.I32, drafts)
+
+
+def chooses_rows(graph: Graph, node: Node) -> bool:
+    """Return whether a node takes the rows whose logits are wanted."""
+    return isinstance(node.op, GatherRows) and is_input(graph, node.operands[1], LOGIT_ROWS)
+
+
+def is_input(graph: Graph, value: Value, name: str) -> bool:
+    """Return whether a value is the input of that name."""
+    op = graph.op_of(value)
+    return isinstance(op, Input) and op.name == name
