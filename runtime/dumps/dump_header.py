@@ -1,5 +1,6 @@
 """The names of the files of a dump, and its header: what every reader checks first."""
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -9,12 +10,12 @@ from typing import Any, TypeGuard
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.dumps.json_file import read_json_file
 
-FORMAT = 1
-"""Version of the directory; see README.md of this folder."""
+FORMAT = 2
+"""Version of the directory; raised whenever a file or a key is added, removed or renamed."""
 HEADER, TIMING, INDEX = "dump.json", "timing.json", "index.json"
 INPUT_PROGRAM = "00-input.ir"
 """What a stage was given."""
-PLAN, COST, KERNELS = "plan.json", "cost.json", "kernels"
+PLAN, COST, KERNELS, HASHES = "plan.json", "cost.json", "kernels", "kernels.json"
 _STAGE = re.compile(r"[a-z][a-z0-9-]*")
 
 
@@ -44,6 +45,11 @@ class DumpHeader:
 def pass_file(number: int, name: str) -> str:
     """Return the name of the file of the program after the pass ``name``, the first is 1."""
     return f"{number:02d}-{name}.ir"
+
+
+def text_hash(text: str) -> str:
+    """Return what `HASHES` holds for the text of a kernel."""
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def damaged_dump(file: Path, what: str) -> GraphError:

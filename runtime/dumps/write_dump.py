@@ -18,6 +18,7 @@ from ascendfx.runtime.disk_error import writing
 from ascendfx.runtime.dumps.dump_header import (
     COST,
     FORMAT,
+    HASHES,
     HEADER,
     INDEX,
     INPUT_PROGRAM,
@@ -27,6 +28,7 @@ from ascendfx.runtime.dumps.dump_header import (
     DumpHeader,
     are_stages,
     pass_file,
+    text_hash,
 )
 from ascendfx.runtime.dumps.json_file import read_json_file, write_json, write_text
 from ascendfx.version import VERSION
@@ -108,6 +110,8 @@ class DumpWriter:
             write_json(folder / PLAN, json.loads(print_plan(plan)))
             for kernel in plan.kernels:
                 write_text(folder / KERNELS / f"{kernel.name}.cpp", kernel.source)
+            texts = {kernel.name: kernel.source for kernel in plan.kernels}
+            write_json(folder / HASHES, {name: text_hash(text) for name, text in texts.items()})
             if cost is not None:
                 write_json(folder / COST, cost)
 

@@ -9,6 +9,7 @@ from typing import Any
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan, read_plan
 from ascendfx.runtime.dumps.dump_header import (
     COST,
+    HASHES,
     INDEX,
     INPUT_PROGRAM,
     KERNELS,
@@ -16,6 +17,7 @@ from ascendfx.runtime.dumps.dump_header import (
     TIMING,
     damaged_dump,
     read_header,
+    text_hash,
 )
 from ascendfx.runtime.dumps.json_file import read_json_file
 from ascendfx.runtime.report.read_program_text import TextGraph, read_program_text
@@ -118,7 +120,7 @@ def _stage(folder: Path) -> Stage:
         if text not in read:
             read[text] = read_program_text(text, file=folder / file)
         versions.append(Version(file, record, read[text]))
-    kernels = {file.stem: _text(file) for file in sorted((folder / KERNELS).glob("*.cpp"))}
+    kernels = _kernels(folder)
     return Stage(
         name=folder.name,
         versions=tuple(versions),
@@ -126,6 +128,17 @@ def _stage(folder: Path) -> Stage:
         cost=_cost(cost) if cost.is_file() else None,
         kernels=kernels,
     )
+
+
+def _kernels(folder: Path) -> dict[str, str]:
+    """Return the texts of the kernels by name; only a hash tells C++ that is cut off."""
+    texts = {file.stem: _text(file) for file in sorted((folder / KERNELS).glob("*.cpp"))}
+    hashes = _object(folder / HASHES) if texts else {}
+    for name, text in texts.items():
+        if text_hash(text) != hashes.get(name):
+            file = folder / KERNELS / f"{name}.cpp"
+            raise damaged_dump(file, "it is cut off, was edited or is of another compilation")
+    return texts
 
 
 def _is_plain_name(name: object) -> bool:

@@ -51,13 +51,13 @@ def test_a_place_without_a_dump(word: str, tmp_path: Path) -> None:
 
 def test_another_version(dump: Path) -> None:
     header = json.loads((dump / "dump.json").read_text(encoding="utf-8"))
-    (dump / "dump.json").write_text(json.dumps(header | {"format": 7}), encoding="utf-8")
-    assert "error[dump-version]: the dump has format 7, this version reads 1" in refused(
+    (dump / "dump.json").write_text(json.dumps(header | {"format": 1}), encoding="utf-8")
+    assert "error[dump-version]: the dump has format 1, this version reads 2" in refused(
         "bisect", dump
     )
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"format": 1}', "\0"])
+@pytest.mark.parametrize("text", ["", "[]", '{"format": 2}', "\0"])
 def test_a_damaged_header(dump: Path, text: str) -> None:
     (dump / "dump.json").write_text(text, encoding="utf-8")
     assert "dump.json" in refused("bisect", dump)
@@ -149,11 +149,23 @@ def test_wrong_use_of_the_command_line(dump: Path, tmp_path: Path) -> None:
     run = CliRunner().invoke
     assert "or a model directory and --eager" in run(cli, ["compare", "x"]).output
     assert "--eager needs a text" in run(cli, ["compare", "x", "--eager"]).output
+    assert "-p belongs to --eager" in run(cli, ["compare", "x", "y", "-p", "text"]).output
     out = ["-o", str(tmp_path / "t"), "--random", "0"]
     done = run(cli, ["tensors", str(dump), "--stage", "other", *out])
     assert "the dump has no stage `other`; it has serving, decode" in done.output
     done = run(cli, ["tensors", str(dump), "--stage", "serving", "--after", "99", *out])
     assert "stage serving has " in done.output
+
+
+@pytest.mark.parametrize("word", ["bisect", "reduce", "tensors"])
+@pytest.mark.parametrize("order", [1, -1])
+def test_weights_are_of_one_source(word: str, order: int, dump: Path, tmp_path: Path) -> None:
+    out = [] if word == "bisect" else ["-o", str(tmp_path / "t")]
+    pairs = [["--random", "0"], ["--checkpoint", str(tmp_path)]][::order]
+    done = CliRunner().invoke(cli, [word, str(dump), *out, *pairs[0], *pairs[1]])
+    assert done.exit_code == 2
+    assert "pass --checkpoint or --random, not both" in done.output
+    assert not (tmp_path / "t").exists()
 
 
 def test_reading_does_not_touch_the_dump(dump: Path) -> None:

@@ -29,11 +29,11 @@ def test_the_json_form_holds_no_kernel_text(plan):
 
 
 def test_a_plan_of_another_version_is_refused(plan):
-    data = json.loads(print_plan(plan)) | {"format": FORMAT + 1}
+    data = json.loads(print_plan(plan)) | {"format": FORMAT - 1}
     with pytest.raises(GraphError) as caught:
         read_plan(json.dumps(data), sources(plan))
     assert str(caught.value) == (
-        "error[plan-format]: the plan has format 3, this version reads 2\n"
+        "error[plan-format]: the plan has format 2, this version reads 3\n"
         "\n"
         "hint: compile the package again"
     )

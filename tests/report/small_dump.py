@@ -16,6 +16,7 @@ from ascendfx.codegen.ascendc.launch_plan import (
     print_plan,
 )
 from ascendfx.ir.tensor_type import DType
+from ascendfx.runtime.dumps.dump_header import FORMAT, text_hash
 
 SOURCE = "\n".join(f"line {number}" for number in range(1, 41)) + "\n"
 
@@ -150,7 +151,7 @@ def write_small_dump(
     cost = {"name": "decode_silu", "kernel": "decode_silu.cpp", "launches": 3, "bound": "hbm"}
     figures = {"microseconds": 9.5, "bytes": 384, "operations": 96}
     header = {
-        "format": 1,
+        "format": FORMAT,
         "ascendfx": "0.1.0",
         "source": str(directory),
         "dtype": "float32",
@@ -186,4 +187,12 @@ def write_small_dump(
             text = text.replace(old, new)  # noqa: PLW2901
         (dump / name).parent.mkdir(parents=True, exist_ok=True)
         (dump / name).write_text(text, encoding="utf-8")
+    write_kernel(dump, (dump / "decode/kernels/decode_silu.cpp").read_text(encoding="utf-8"))
     return dump
+
+
+def write_kernel(dump: Path, text: str) -> None:
+    """Write the text of the one kernel and its hash."""
+    (dump / "decode/kernels/decode_silu.cpp").write_text(text, encoding="utf-8")
+    hashes = json.dumps({"decode_silu": text_hash(text)})
+    (dump / "decode/kernels.json").write_text(hashes, encoding="utf-8")

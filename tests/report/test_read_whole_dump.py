@@ -93,6 +93,11 @@ DAMAGED = {
     "cost-no-total": changed("decode/cost.json", '"total"', '"totl"'),
     "cost-text": changed("decode/cost.json", "9.5", '"9.5"'),
     "cost-odd-entry": changed("decode/cost.json", '"kernels": [', '"kernels": [1, '),
+    "kernel-cut": cut("decode/kernels/decode_silu.cpp"),
+    "kernel-edited": changed("decode/kernels/decode_silu.cpp", "N = 16", "N = 61"),
+    "kernel-unknown": holds("decode/kernels/other.cpp", ""),
+    "kernel-hashes-cut": cut("decode/kernels.json"),
+    "kernel-hashes-gone": gone("decode/kernels.json"),
     "timing-cut": cut("timing.json"),
 }
 
@@ -128,9 +133,22 @@ def test_no_dump_no_format_no_kernel_text_have_their_own_code(tmp_path: Path) ->
     with pytest.raises(GraphError) as caught:
         read_whole_dump(dump)
     assert caught.value.code == "missing-kernel"
-    dump = write_small_dump(tmp_path, replace={'"format": 1, "ascendfx"': '"format": 9, "a"'})
-    with pytest.raises(GraphError, match="the dump has format 9, this version reads 1"):
+    dump = write_small_dump(tmp_path, replace={'"format": 2, "ascendfx"': '"format": 1, "a"'})
+    with pytest.raises(GraphError, match="the dump has format 1, this version reads 2"):
         read_whole_dump(dump)
+
+
+def test_a_kernel_that_is_cut_off_is_named(tmp_path: Path) -> None:
+    dump = write_small_dump(tmp_path)
+    cut("decode/kernels/decode_silu.cpp")(dump)
+    with pytest.raises(GraphError) as caught:
+        read_whole_dump(dump)
+    assert str(caught.value).replace(str(dump), "DUMP") == (
+        "error[damaged-dump]: DUMP/decode/kernels/decode_silu.cpp: "
+        "it is cut off, was edited or is of another compilation\n"
+        "\n"
+        "hint: compile again"
+    )
 
 
 def test_the_message_is_this(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from ascendfx.runtime.report import write_page as module
 from ascendfx.runtime.report.page_data import kernel_texts, page_data
 from ascendfx.runtime.report.read_whole_dump import read_whole_dump
 from ascendfx.runtime.report.write_page import SCRIPTS, STYLES, packed, page_script, page_text
-from tests.report.small_dump import write_small_dump
+from tests.report.small_dump import write_kernel, write_small_dump
 
 VOID = {"meta", "link", "input", "br", "hr", "img"}
 NASTY = "</script><img src=x onerror=alert(1)>\"'&amp;{{7*7}}\u2028\u2029]]>--><!--🙂"
@@ -123,7 +123,7 @@ def poison(dump: Path) -> None:
         text = text.replace('"x"', f'"{NASTY}"').replace("in layers.0", f"in {MODULE}")
         file.write_text(text.replace("layers.0.w", NASTY.replace('"', "")), encoding="utf-8")
     kernel = dump / "decode" / "kernels" / "decode_silu.cpp"
-    kernel.write_text(kernel.read_text(encoding="utf-8") + NASTY, encoding="utf-8")
+    write_kernel(dump, kernel.read_text(encoding="utf-8") + NASTY)
 
 
 def test_whatever_a_dump_says_is_inert(tmp_path: Path) -> None:
