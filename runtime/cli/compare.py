@@ -21,9 +21,11 @@ from ascendfx.runtime.engine.text_codec import TextCodec
 @click.argument("one", type=click.Path(path_type=Path))
 @click.argument("other", type=click.Path(path_type=Path), required=False)
 @click.option("--eager", is_flag=True, help="Compare a model directory with eager PyTorch.")
-@click.option("-p", "--prompt", default="", help="The text for --eager.")
+@click.option("-p", "--prompt", default=None, help="The text for --eager.")
 @click.option("--all", "everything", is_flag=True, help="Print every value, not layers alone.")
-def compare(one: Path, other: Path | None, prompt: str, *, eager: bool, everything: bool) -> None:
+def compare(
+    one: Path, other: Path | None, prompt: str | None, *, eager: bool, everything: bool
+) -> None:
     """Compare two tensor dumps, ONE and OTHER, or the model directory ONE with eager PyTorch.
 
     Files of equal programs are compared value by value, others by module path. Prints how the error
@@ -39,6 +41,8 @@ def compare(one: Path, other: Path | None, prompt: str, *, eager: bool, everythi
         with terminal_progress() as progress:
             found = compare_with_eager(one, tokens, progress=progress)
     else:
+        if prompt is not None:
+            raise click.UsageError("-p belongs to --eager: tensor dumps hold their texts")
         assert other is not None  # noqa: S101  # checked above
         found = compare_dumps(read_tensors_file(one), read_tensors_file(other))
     click.echo("\n".join(compare_lines(found if everything else _layers(found))))

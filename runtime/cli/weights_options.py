@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,10 +14,20 @@ from ascendfx.runtime.dumps.dump_weights import weights_for
 from ascendfx.runtime.dumps.read_dump import Dump
 from ascendfx.runtime.start_verifier import LENGTH, token_ids
 
+
+def _one_source(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
+    """Refuse two sources of weights; the option that is read last sees the other one."""
+    others = {"checkpoint", "random_seed"} - {parameter.name}
+    if value is not None and any(context.params.get(each) is not None for each in others):
+        raise click.UsageError("pass --checkpoint or --random, not both")
+    return value
+
+
 checkpoint: Decorator = click.option(
     "--checkpoint",
     type=click.Path(file_okay=False, path_type=Path),
     default=None,
+    callback=_one_source,
     help="Take the weights from this model directory; default: the one that the dump names.",
 )
 random_seed: Decorator = click.option(
@@ -25,6 +36,7 @@ random_seed: Decorator = click.option(
     type=click.IntRange(min=0),
     default=None,
     metavar="SEED",
+    callback=_one_source,
     help="Take random weights.",
 )
 tokens_seed: Decorator = click.option(
