@@ -14,6 +14,8 @@ class KernelKind(enum.Enum):
     """
 
     VECTOR = "KERNEL_TYPE_AIV_ONLY"
+    SYNCED_VECTOR = "KERNEL_TYPE_MIX_AIV_1_0"
+    """Vector cores that wait for each other: cross-core flags need the scheduler of this type."""
     CUBE = "KERNEL_TYPE_AIC_ONLY"
     MIX = "KERNEL_TYPE_MIX_AIC_1_2"
 

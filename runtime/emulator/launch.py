@@ -21,7 +21,12 @@ PIPES = ("S", "V", "M", "MTE1", "MTE2", "MTE3", "FIX")
 """In the order of ``pipe_t`` in core_types.h."""
 
 # The order of KernelMetaType in system.h and of Direction in machine.h.
-_TYPES = {KernelKind.VECTOR: 0, KernelKind.CUBE: 1, KernelKind.MIX: 5}
+_TYPES = {
+    KernelKind.VECTOR: 0,
+    KernelKind.CUBE: 1,
+    KernelKind.SYNCED_VECTOR: 2,
+    KernelKind.MIX: 5,
+}
 _DIRECTIONS = {
     Direction.IN: 0,
     Direction.OUT: 1,

@@ -6,6 +6,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ascendfx.codegen.ascendc.kernel import DeviceSize, Direction, Kernel
+from ascendfx.codegen.ascendc.kernels.advance_requests import (
+    emit_advance_requests,
+    plan_advance_requests,
+)
 from ascendfx.codegen.ascendc.kernels.argmax import emit_argmax, plan_argmax
 from ascendfx.codegen.ascendc.kernels.combine_attention_splits import (
     emit_combine_attention_splits,
@@ -24,10 +28,13 @@ from ascendfx.codegen.ascendc.kernels.gather_rows import emit_gather_rows, plan_
 from ascendfx.codegen.ascendc.kernels.latent_decode_attention import plan_latent_decode_attention
 from ascendfx.codegen.ascendc.kernels.route_topk import emit_route_topk, plan_route_topk
 from ascendfx.codegen.ascendc.kernels.route_topk_plan import Routing, Scoring
+from ascendfx.codegen.ascendc.kernels.shift_tokens import emit_shift_tokens, plan_shift_tokens
 from ascendfx.codegen.ascendc.kernels.vector_chain import emit_vector_chain, plan_vector_chain
 from ascendfx.codegen.ascendc.kernels.vector_kernel import RowView
+from ascendfx.codegen.ascendc.kernels.verify_drafts import emit_verify_drafts, plan_verify_drafts
 from ascendfx.codegen.ascendc.kernels.write_cache import emit_write_cache, plan_write_cache
 from ascendfx.ir.graph import Graph
+from ascendfx.ir.step_state import STATE_COLUMNS, STEP_COLUMNS, STOP_COLUMNS, State
 from ascendfx.ir.tensor_type import DType
 from tests.kernels.attention_shapes import decode_shape
 from tests.kernels.chain_graphs import latent, residual_norm, rotary, swiglu
@@ -121,6 +128,67 @@ def _route() -> Case:
     return _case(emit_route_topk(plan, "route_topk"), {}, (0, 1, 17, 40))
 
 
+def _verify() -> Case:
+    plan = plan_verify_drafts(requests=DeviceSize(0, 140), drafts=3, target=FEW_CORES)
+    random = np.random.default_rng(0)
+    op_inputs: dict[str, Array] = {
+        "token_ids": random.integers(0, 2, 560).astype(np.int32),
+        "sampled": random.integers(0, 2, 560).astype(np.int32),
+        "state": random.integers(0, 5, (140, STATE_COLUMNS)).astype(np.int32),
+    }
+    return _case(emit_verify_drafts(plan, "verify_drafts"), op_inputs, (0, 1, 77, 140))
+
+
+def _shift() -> Case:
+    places = DeviceSize(0, 2_100)
+    plan = plan_shift_tokens(rows=places, requests=places, depth=1, known=3, target=FEW_CORES)
+    random = np.random.default_rng(0)
+    requests = np.arange(2_100) // 3
+    op_inputs = {
+        "ids": random.integers(0, 90, 2_100),
+        "row_request": requests,
+        "last_rows": np.minimum(3 * np.arange(2_100) + random.integers(0, 3, 2_100), 2_099),
+        "new_tokens": random.integers(100, 190, 2_100),
+        "known_tokens": random.integers(-1, 2, (2_100, 3)),
+    }
+    op_inputs["last_rows"][:2] = 0, 4
+    numbers: dict[str, Array] = {n: each.astype(np.int32) for n, each in op_inputs.items()}
+    return _case(emit_shift_tokens(plan, "shift_tokens"), numbers, (1, 5, 1_031, 2_100))
+
+
+def _advance(drafts: int, *, drafting: bool) -> Callable[[], Case]:
+    def make() -> Case:
+        n, rows = 140, 140 * (drafts + 1)
+        plan = plan_advance_requests(
+            requests=DeviceSize(0, n), drafts=drafts, block=2, table_blocks=9, steps=3,
+            drafting=drafting, target=FEW_CORES,
+        )  # fmt: skip
+        random = np.random.default_rng(0)
+        state = random.integers(0, 6, (n, STATE_COLUMNS))
+        state[:, State.FINISHED] *= random.random(n) < 0.3
+        state[:, State.LENGTH] = random.integers(0, 19, n)
+        state[:, State.LIMIT] += 2
+        op_inputs = {
+            "token_ids": random.integers(-1, 9, rows),
+            "positions": random.integers(0, 99, rows),
+            "slots": random.integers(0, 99, rows),
+            "block_table": random.integers(-1, 99, (n, 9)),
+            "state": state,
+            "stop_ids": np.where(np.arange(STOP_COLUMNS) % 7, -1, random.integers(0, 9, (n, 8))),
+            "accepted": random.integers(0, drafts + 1, n),
+            "new_tokens": random.integers(0, 9, n),
+            "emitted": random.integers(0, 9, 3 * n * (drafts + 2)),
+            "step": np.full(STEP_COLUMNS, 5),
+            **{f"draft_{i}": random.integers(0, 9, n) for i in range(drafts)},
+        }
+        numbers: dict[str, Array] = {
+            name: each.astype(np.int32) for name, each in op_inputs.items()
+        }
+        return _case(emit_advance_requests(plan, "advance"), numbers, (0, 1, 77, n))
+
+    return make
+
+
 def _chain(graph: Graph, rows: int, unified_buffer: int) -> Callable[[], Case]:
     def make() -> Case:
         target = replace(FEW_CORES, unified_buffer=unified_buffer)
@@ -150,6 +218,10 @@ CASES: dict[str, Callable[[], Case]] = {
     "combine": _combine,
     "dispatch": _dispatch,
     "route": _route,
+    "verify": _verify,
+    "shift": _shift,
+    "advance_drafts": _advance(3, drafting=True),
+    "advance_placeholders": _advance(2, drafting=False),
     "norm": _chain(residual_norm(40, 200, DType.BF16), 40, 20_000),
     "latent": _chain(latent(40, 40, 12, DType.BF16), 40, 9_000),
     "rotary": _chain(rotary(40, 3, 24, DType.F32, (True, True)), 40, 9_000),

@@ -209,10 +209,13 @@ def write_head(
 
 @contextmanager
 def kernel_function(
-    out: CppWriter, name: str, arguments: Sequence[KernelArgument]
+    out: CppWriter,
+    name: str,
+    arguments: Sequence[KernelArgument],
+    kind: KernelKind = KernelKind.VECTOR,
 ) -> Generator[None]:
     """Write the signature, the kernel type and one GlobalTensor per argument; then the body."""
-    with kernel_entry(out, name, KernelKind.VECTOR, arguments):
+    with kernel_entry(out, name, kind, arguments):
         for argument in arguments:
             scalar = CPP_TYPE[argument.dtype]
             out.line(f"GlobalTensor<{scalar}> {argument.name}Gm;")

@@ -1,0 +1,189 @@
+"""The text of `advance_requests`."""
+
+from collections.abc import Mapping
+
+from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.kernels.vector_kernel import through_queue
+
+CAUSE = """\
+// Why a token does not follow `total` emitted ones, or that it does. No stop token is negative
+// where the token is not.
+__aicore__ inline uint32_t Cause(const LocalTensor<int32_t>& places, uint32_t stops, int32_t token,
+                                 int32_t total, int32_t limit, int32_t minimum) {
+    if (total >= limit) {
+        return FINISH_LIMIT;
+    }
+    if (token < 0) {
+        return FINISH_NOT_FINITE;
+    }
+    for (uint32_t i = 0; i < STOP_COLUMNS; ++i) {
+        if (total >= minimum && places.GetValue(stops + i) == token) {
+            return FINISH_STOP;
+        }
+    }
+    return FINISH_RUNS;
+}
+"""
+
+_EMIT = """\
+const int32_t generated = places.GetValue(state + STATE_GENERATED);
+const int32_t limit = places.GetValue(state + STATE_LIMIT);
+const int32_t minimum = places.GetValue(state + STATE_MINIMUM);
+for (int32_t j = 0; j <= accepted && finished == FINISH_RUNS; ++j) {
+    const int32_t token = j < accepted ? places.GetValue(row + 1 + j) : newToken;
+    finished =
+        Cause(places, STOPS + i * STOP_COLUMNS, token, generated + emitted, limit, minimum);
+    if (finished == FINISH_RUNS) {
+        emitted += 1;
+        results.SetValue(entry + emitted, token);
+    }
+}
+if (finished == FINISH_RUNS && generated + emitted >= limit) {
+    finished = FINISH_LIMIT;
+}
+const int32_t drafted = places.GetValue(state + STATE_DRAFTED);
+const int32_t proposed = places.GetValue(state + STATE_PROPOSED);
+const int32_t allAccepted = places.GetValue(state + STATE_ACCEPTED);
+places.SetValue(state + STATE_FINISHED, static_cast<int32_t>(finished));
+places.SetValue(state + STATE_GENERATED, generated + emitted);
+places.SetValue(state + STATE_PROPOSED, proposed + drafted);
+places.SetValue(state + STATE_ACCEPTED, allAccepted + accepted);
+places.SetValue(state + STATE_STEPS, places.GetValue(state + STATE_STEPS) + 1);
+"""
+
+_SLOTS = """\
+const bool runs = places.GetValue(STATE + i * STATE_COLUMNS + STATE_FINISHED) == 0;
+const uint32_t row = i * ROWS;
+const uint32_t from = static_cast<uint32_t>(places.GetValue(POSITIONS + row)) / BLOCK_TOKENS;
+for (uint32_t j = 0; j < ROWS; ++j) {
+    const uint32_t position = static_cast<uint32_t>(places.GetValue(POSITIONS + row + j));
+    const uint32_t column = position / BLOCK_TOKENS;
+    int32_t slot = -1;
+    if (runs && column < TABLE_BLOCKS) {
+        const int32_t block = table.GetValue(i * TABLE_PITCH + column - from);
+        if (block >= 0) {
+            slot = block * BLOCK_TOKENS + position % BLOCK_TOKENS;
+        }
+    }
+    results.SetValue(SLOTS + row + j, slot);
+}
+"""
+
+
+def write_step_number(out: CppWriter, *, synced: bool) -> None:
+    """Read which entry of the ring this step fills."""
+    with through_queue(out, "stepQueue", "stepLocal", "int32_t"):
+        out.line("CopyIn(stepLocal, stepGm, 1, 4, 0, 0);")
+    out.line("const int32_t number = stepLocal.GetValue(0);")
+    out.line("const uint64_t ring = static_cast<uint64_t>(number % RING_STEPS) * REQUESTS;")
+    if synced:
+        out.line("CrossCoreSetFlag<0, PIPE_MTE2>(0);")
+
+
+def write_step_back(out: CppWriter, *, synced: bool) -> None:
+    """Count the step, once every core has read its number."""
+    if synced:
+        out.line("CrossCoreWaitFlag(0);")
+    with out.block("if (GetBlockIdx() == 0)"):
+        out.line("stepLocal.SetValue(0, number + 1);")
+        out.line("CopyOut(stepGm, stepLocal, 1, 4, 0, 0);")
+    out.line("stepQueue.FreeTensor(stepLocal);")
+
+
+def write_tile(out: CppWriter, drafts: int, starts: Mapping[str, int]) -> None:
+    """Advance the places of one tile; ``drafts`` draft tokens each, or placeholders."""
+    out.line("const uint32_t count = start + STEP < last ? STEP : last - start;")
+    with through_queue(out, "placeQueue", "places", "int32_t"):
+        for region, tensor, width in _copied(starts):
+            out.line(
+                f"CopyIn(places[{region}], {tensor}Gm[start{width}], 1, count{width} * 4, 0, 0);"
+            )
+    out.line("LocalTensor<int32_t> results = resultQueue.AllocTensor<int32_t>();")
+    with (
+        through_queue(out, "tableQueue", "table", "int32_t"),
+        out.block("for (uint32_t i = 0; i < count; ++i)"),
+    ):
+        _write_place(out, drafts)
+    with out.block("for (uint32_t i = 0; i < count; ++i)"):
+        out.lines(_SLOTS.splitlines())
+    out.line("resultQueue.EnQue(results);")
+    out.line("results = resultQueue.DeQue<int32_t>();")
+    _write_results(out)
+    for queue, variable in (("result", "results"), ("table", "table"), ("place", "places")):
+        out.line(f"{queue}Queue.FreeTensor({variable});")
+
+
+def _copied(starts: Mapping[str, int]) -> list[tuple[str, str, str]]:
+    """Return region, tensor and width of what is copied in, as text."""
+    tensors = {
+        "IDS": ("token_ids", " * ROWS"),
+        "POSITIONS": ("positions", " * ROWS"),
+        "STATE": ("state", " * STATE_COLUMNS"),
+        "STOPS": ("stop_ids", " * STOP_COLUMNS"),
+        "ACCEPTED": ("accepted", ""),
+        "NEW": ("new_tokens", ""),
+    }
+    return [(region, *tensors.get(region, (region.lower(), ""))) for region in starts]
+
+
+def _write_place(out: CppWriter, drafts: int) -> None:
+    out.lines(
+        (
+            "const uint32_t row = IDS + i * ROWS;",
+            "const uint32_t state = STATE + i * STATE_COLUMNS;",
+            "const uint32_t entry = EMITTED + i * (ROWS + 1);",
+            "const int32_t accepted = places.GetValue(ACCEPTED + i);",
+            "const int32_t newToken = places.GetValue(NEW + i);",
+            "uint32_t finished = static_cast<uint32_t>(places.GetValue(state + STATE_FINISHED));",
+            "int32_t emitted = 0;",
+        )
+    )
+    with out.block("if (finished == FINISH_RUNS)"):
+        out.lines(_EMIT.splitlines())
+    out.line("results.SetValue(entry, emitted);")
+    with out.block("for (uint32_t j = emitted; j < ROWS; ++j)"):
+        out.line("results.SetValue(entry + 1 + j, -1);")
+    with out.block("if (finished == FINISH_RUNS)"):
+        out.line(
+            "const int32_t length = places.GetValue(state + STATE_LENGTH) + accepted + 1;",
+        )
+        out.line("places.SetValue(state + STATE_LENGTH, length);")
+        if drafts:
+            out.line("const int32_t wanted = places.GetValue(state + STATE_DRAFTS);")
+            out.line("const int32_t most = static_cast<int32_t>(ROWS) - 1;")
+            out.line("places.SetValue(state + STATE_DRAFTED, wanted < most ? wanted : most);")
+        else:
+            out.line("places.SetValue(state + STATE_DRAFTED, 0);")
+        out.line("places.SetValue(row, newToken);")
+        for draft in range(drafts):
+            out.line(f"places.SetValue(row + {draft + 1}, places.GetValue(DRAFT_{draft} + i));")
+        with out.block("for (uint32_t j = 0; j < ROWS; ++j)"):
+            out.line("places.SetValue(POSITIONS + i * ROWS + j, length + j);")
+            if not drafts:
+                with out.block("if (j > 0)"):
+                    out.line("places.SetValue(row + j, 0);")
+        out.line("const uint32_t column = static_cast<uint32_t>(length) / BLOCK_TOKENS;")
+        with out.block("if (column < TABLE_BLOCKS)"):
+            out.lines(
+                (
+                    "const uint32_t behind = TABLE_BLOCKS - column;",
+                    "const uint32_t columns = TABLE_COLUMNS < behind ? TABLE_COLUMNS : behind;",
+                    "const uint64_t source = static_cast<uint64_t>(start + i) * TABLE_BLOCKS;",
+                    "CopyIn(table[i * TABLE_PITCH], block_tableGm[source + column], 1, "
+                    "columns * 4, 0, 0);",
+                )
+            )
+
+
+def _write_results(out: CppWriter) -> None:
+    for tensor, region in (("token_ids", "places[IDS]"), ("positions", "places[POSITIONS]")):
+        out.line(f"CopyOut({tensor}Gm[start * ROWS], {region}, 1, count * ROWS * 4, 0, 0);")
+    out.line("CopyOut(slotsGm[start * ROWS], results[SLOTS], 1, count * ROWS * 4, 0, 0);")
+    out.line(
+        "CopyOut(stateGm[start * STATE_COLUMNS], places[STATE], 1, count * STATE_COLUMNS * 4, "
+        "0, 0);"
+    )
+    out.line(
+        "CopyOut(emittedGm[(ring + start) * (ROWS + 1)], results[EMITTED], 1, count * (ROWS + 1) * "
+        "4, 0, 0);"
+    )

@@ -1,0 +1,206 @@
+"""The kernels between two steps do what their operations say, for any places."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ascendfx.codegen.ascendc.kernel import DeviceSize, Direction, Kernel, KernelKind
+from ascendfx.codegen.ascendc.kernels.advance_requests import (
+    AdvanceRequestsPlan,
+    emit_advance_requests,
+    plan_advance_requests,
+)
+from ascendfx.codegen.ascendc.kernels.shift_tokens import emit_shift_tokens, plan_shift_tokens
+from ascendfx.codegen.ascendc.kernels.vector_kernel import local_bytes
+from ascendfx.codegen.ascendc.kernels.verify_drafts import emit_verify_drafts, plan_verify_drafts
+from ascendfx.codegen.ascendc.target import Target
+from ascendfx.ir.ops import AdvanceRequests, ShiftTokens
+from tests.golden_file import Golden
+from tests.ir.step_cases import advance_case, shift_case, verify_case
+from tests.kernels.vector_case import FEW_CORES, TARGET, Array, build, sizes
+
+_GUARD = -77
+"""What stands in elements that no one may write."""
+
+
+def run(kernel: Kernel, arrays: list[Array], counts: dict[str, int]) -> list[Array]:
+    """Launch with arrays in the order of the arguments; return what is written, guards included."""
+    given_arrays = iter(arrays)
+    tensors: list[Array] = []
+    for argument in kernel.arguments[:-1]:
+        tensor = np.full(argument.elements, _GUARD, np.int32)
+        if argument.direction is not Direction.OUT:
+            array = next(given_arrays).reshape(-1)
+            tensor[: array.size] = array
+        tensors.append(tensor)
+    build(kernel).launch([*tensors, sizes(**counts)])
+    written = zip(kernel.arguments[:-1], tensors, strict=True)
+    return [tensor for argument, tensor in written if argument.direction is not Direction.IN]
+
+
+def check(found: list[Array], wanted: tuple[Array, ...]) -> None:
+    for tensor, expected in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(tensor[: expected.size], expected.reshape(-1))
+        assert (tensor[expected.size :] == _GUARD).all()
+
+
+_VERIFIED = [(2, 9, 1), (20, 20, 8), (256, 256, 3), (40, 33, 0), (300, 300, 1)]
+
+
+@pytest.mark.parametrize(("capacity", "requests", "drafts"), _VERIFIED)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_drafts_are_verified(
+    capacity: int, requests: int, drafts: int, data: st.DataObject
+) -> None:
+    capacity = max(capacity, requests)
+    target = FEW_CORES if requests == 300 else TARGET
+    op, operands = data.draw(verify_case(requests=requests, drafts=drafts))
+    plan = plan_verify_drafts(requests=DeviceSize(1, capacity), drafts=drafts, target=target)
+    kernel = emit_verify_drafts(plan, "verify_drafts")
+    check(run(kernel, operands, {"requests": requests}), op.reference(*operands))
+
+
+@pytest.mark.parametrize(("rows", "requests"), [(1, 1), (7, 3), (64, 32), (300, 9), (512, 256)])
+@settings(max_examples=20)
+@given(data=st.data())
+def test_tokens_are_shifted(rows: int, requests: int, data: st.DataObject) -> None:
+    op, operands = data.draw(shift_case(rows=rows, requests=requests))
+    columns = operands[4].shape[1] if op.known else 0
+    _check_shift(op, operands, columns, rows + 3, TARGET)
+
+
+def _check_shift(
+    op: ShiftTokens, operands: list[Array], columns: int, capacity: int, target: Target
+) -> None:
+    rows, requests = len(operands[0]), len(operands[1])
+    plan = plan_shift_tokens(
+        rows=DeviceSize(0, capacity),
+        requests=DeviceSize(1, requests + 2),
+        depth=op.depth if columns else 0,
+        known=columns,
+        target=target,
+    )
+    kernel = emit_shift_tokens(plan, "shift_tokens")
+    found = run(kernel, operands, {"rows": rows, "requests": requests})
+    check(found, op.reference(*operands))
+
+
+@settings(max_examples=4)
+@given(case=shift_case(rows=3_000, requests=5))
+def test_a_core_shifts_its_rows_in_steps(case: tuple[ShiftTokens, list[Array]]) -> None:
+    op, operands = case
+    columns = operands[4].shape[1] if op.known else 0
+    _check_shift(op, operands, columns, 3_000, FEW_CORES)
+
+
+def _plan(
+    op: AdvanceRequests, operands: list[Array], capacity: int, target: Target = TARGET
+) -> AdvanceRequestsPlan:
+    return plan_advance_requests(
+        requests=DeviceSize(1, capacity),
+        drafts=op.drafts,
+        block=op.block,
+        table_blocks=operands[3].shape[1],
+        steps=len(operands[8]),
+        drafting=len(operands) > 10,
+        target=target,
+    )
+
+
+_ADVANCED = [(1, 0, 128), (4, 1, 1), (5, 4, 2), (32, 1, 128), (33, 3, 3), (256, 1, 128)]
+
+
+@pytest.mark.parametrize(("requests", "drafts", "block"), _ADVANCED)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_requests_advance(requests: int, drafts: int, block: int, data: st.DataObject) -> None:
+    op, operands = data.draw(advance_case(requests=requests, drafts=drafts, block=block))
+    kernel = emit_advance_requests(_plan(op, operands, requests), "advance_requests")
+    assert (kernel.kind is KernelKind.SYNCED_VECTOR) == (requests > 4)
+    check(run(kernel, operands, {"requests": requests}), op.reference(*operands))
+
+
+@settings(max_examples=4)
+@given(case=advance_case(requests=300, drafts=2, block=4))
+def test_a_core_advances_its_places_in_steps(case: tuple[AdvanceRequests, list[Array]]) -> None:
+    op, operands = case
+    plan = _plan(op, operands, 300, FEW_CORES)
+    assert plan.step * plan.blocks < 300
+    kernel = emit_advance_requests(plan, "advance_requests")
+    check(run(kernel, operands, {"requests": 300}), op.reference(*operands))
+
+
+@settings(max_examples=10)
+@given(data=st.data(), requests=st.integers(0, 20))
+def test_places_behind_the_requests_are_left_alone(data: st.DataObject, requests: int) -> None:
+    op, operands = data.draw(advance_case(requests=20, drafts=2, block=4))
+    names = "token_ids", "positions", "slots", "state"
+    kernel = emit_advance_requests(_plan(op, operands, 20), "advance_requests")
+    found = run(kernel, operands, {"requests": requests})
+    whole = op.reference(*operands)
+    for name, tensor, new, old in zip(
+        names, found, whole, (operands[i] for i in op.in_place.values()), strict=False
+    ):
+        cut = len(tensor) // 20 * requests
+        np.testing.assert_array_equal(tensor[:cut], new.reshape(-1)[:cut], err_msg=name)
+        np.testing.assert_array_equal(tensor[cut:], old.reshape(-1)[cut:], err_msg=name)
+    assert found[5][0] == operands[9][0] + 1
+
+
+@settings(max_examples=60)
+@given(
+    requests=st.integers(1, 4_096),
+    drafts=st.integers(0, 8),
+    block=st.integers(1, 256),
+    table_blocks=st.integers(1, 10_000),
+    steps=st.integers(1, 64),
+    drafting=st.booleans(),
+)
+def test_every_plan_fits_local_memory(
+    requests: int, drafts: int, block: int, table_blocks: int, steps: int, *, drafting: bool
+) -> None:
+    places = DeviceSize(1, requests)
+    advance = plan_advance_requests(
+        requests=places,
+        drafts=drafts,
+        block=block,
+        table_blocks=table_blocks,
+        steps=steps,
+        drafting=drafting,
+        target=TARGET,
+    )
+    verify = plan_verify_drafts(requests=places, drafts=drafts, target=TARGET)
+    rows = DeviceSize(0, requests * (drafts + 1))
+    shift = plan_shift_tokens(rows=rows, requests=places, depth=0, known=0, target=TARGET)
+    for plan in (advance, verify, shift):
+        assert local_bytes(plan.buffers) <= TARGET.unified_buffer
+        assert plan.blocks <= TARGET.vector_cores
+
+
+def test_goldens(golden: Golden) -> None:
+    requests = DeviceSize(1, 64)
+    verify = plan_verify_drafts(requests=requests, drafts=1, target=TARGET)
+    golden.check("ascendc/verify_drafts.cpp", emit_verify_drafts(verify, "verify").source)
+    for known in (0, 2):
+        shift = plan_shift_tokens(
+            rows=DeviceSize(0, 128), requests=requests, depth=known // 2, known=known, target=TARGET
+        )
+        name = f"ascendc/shift_tokens_known_{known}.cpp"
+        golden.check(name, emit_shift_tokens(shift, "shift").source)
+    for drafts, places in itertools.product((0, 2), (4, 64)):
+        advance = plan_advance_requests(
+            requests=replace(requests, capacity=places),
+            drafts=drafts,
+            block=128,
+            table_blocks=32,
+            steps=8,
+            drafting=True,
+            target=TARGET,
+        )
+        name = f"ascendc/advance_requests_k{drafts}_b{places}.cpp"
+        golden.check(name, emit_advance_requests(advance, "advance").source)
