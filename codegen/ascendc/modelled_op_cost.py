@@ -31,6 +31,7 @@ from ascendfx.passes.search.op_cost import Cost, OpSite, Refusal
 _FREE = Cost(0.0, 0.0, 0.0)
 
 _MOVEMENTS: tuple[type[Op], ...] = (
+    ops.AdvanceRequests,
     ops.Argmax,
     ops.CacheRead,
     ops.CacheWrite,
@@ -38,6 +39,8 @@ _MOVEMENTS: tuple[type[Op], ...] = (
     ops.DispatchExperts,
     ops.GatherRows,
     ops.RouteTopk,
+    ops.ShiftTokens,
+    ops.VerifyDrafts,
 )
 """Families that take these operations with any types the graph gives them."""
 

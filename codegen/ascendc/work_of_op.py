@@ -165,7 +165,18 @@ def _sorted(_: Op, operands: Types, results: Types) -> Work:
     return Work(vector_slots=vector_slots, bytes=bytes_of(*operands, *results))
 
 
+def _advance(_: Op, operands: Types, __: Types) -> Work:
+    """Rows and states are read and written; of the ring one entry, of the table a block or two."""
+    rows, _positions, slots, _table, state, stops, accepted, new, emitted, _step, *drafts = operands
+    entry = emitted.with_shape(emitted.shape[1:])
+    moved = bytes_of(rows, rows, rows, rows, slots, state, state, stops, accepted, new, entry)
+    return Work(
+        vector_slots=_elements(state), bytes=simplify_size(moved + bytes_of(accepted, *drafts))
+    )
+
+
 _SPECIAL: Mapping[type[Op], Callable[[Op, Types, Types], Work]] = {
+    ops.AdvanceRequests: _advance,
     ops.CacheRead: _gathered,
     ops.CacheWrite: _cache_write,
     ops.DispatchExperts: _sorted,

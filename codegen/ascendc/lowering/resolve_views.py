@@ -17,7 +17,6 @@ from ascendfx.codegen.ascendc.lowering.view import (
 )
 from ascendfx.ir.graph import Graph, Node, Value
 from ascendfx.ir.ops import (
-    CacheWrite,
     Cast,
     Concat,
     Expand,
@@ -60,7 +59,7 @@ def resolve_views(
     *,
     constants: frozenset[int] = frozenset(),
 ) -> ResolvedViews:
-    """Resolve reshape, slice, transpose, expand, integer casts and cache writes.
+    """Resolve reshape, slice, transpose, expand, integer casts and what is overwritten.
 
     Products that are only ever joined are written straight into the joined tensor; any other join
     is part of a vector chain.
@@ -91,9 +90,13 @@ def _resolve(
         if view is not None:
             of[Value(position)] = view
             continue
+        overwritten = {} if position in constants else node.op.in_place
         for i, kind in enumerate(node.types):
             value = Value(position, i)
-            of[value] = homes.get(value) or dense_view(value, kind, capacity)
+            if i in overwritten:
+                of[value] = of[node.operands[overwritten[i]]]
+            else:
+                of[value] = homes.get(value) or dense_view(value, kind, capacity)
     return of
 
 
@@ -111,8 +114,6 @@ def _view_of(node: Node, of: Mapping[Value, View], capacity: CapacityOf) -> View
         case Cast(dtype=dtype):
             source = of[node.operands[0]]
             return source if storage_dtype(dtype) is source.dtype and dtype in _INTEGERS else None
-        case CacheWrite():
-            return of[node.operands[0]]
         case _:
             return None
 

@@ -30,6 +30,11 @@ from ascendfx.codegen.ascendc.lowering.select_products import (
     select_head_linear,
     select_linear,
 )
+from ascendfx.codegen.ascendc.lowering.select_step import (
+    select_advance_requests,
+    select_shift_tokens,
+    select_verify_drafts,
+)
 from ascendfx.codegen.ascendc.lowering.step import CallStep, KernelStep, LoweredGraph, Step
 from ascendfx.codegen.ascendc.lowering.unit import Unit, order_units
 from ascendfx.codegen.ascendc.lowering.view import CapacityOf, View
@@ -39,6 +44,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, Value
 from ascendfx.ir.op import Op
 from ascendfx.ir.ops import (
+    AdvanceRequests,
     Argmax,
     CacheRead,
     CacheWrite,
@@ -51,12 +57,15 @@ from ascendfx.ir.ops import (
     Linear,
     RaggedAttention,
     RouteTopk,
+    ShiftTokens,
+    VerifyDrafts,
 )
 from ascendfx.ir.text.printer import print_node
 
 T = TypeVar("T")
 
 _FAMILIES: Mapping[type[Op], Callable[[GraphContext, int], KernelStep]] = {
+    AdvanceRequests: select_advance_requests,
     Argmax: select_argmax,
     CacheWrite: select_cache_write,
     DispatchExperts: select_dispatch_experts,
@@ -65,6 +74,8 @@ _FAMILIES: Mapping[type[Op], Callable[[GraphContext, int], KernelStep]] = {
     HeadLinear: select_head_linear,
     Linear: select_linear,
     RouteTopk: select_route_topk,
+    ShiftTokens: select_shift_tokens,
+    VerifyDrafts: select_verify_drafts,
 }
 
 

@@ -1,0 +1,128 @@
+"""How a step prepares the next one: which family verifies, shifts and advances."""
+
+from ascendfx.codegen.ascendc.kernels.advance_requests import (
+    emit_advance_requests,
+    plan_advance_requests,
+)
+from ascendfx.codegen.ascendc.kernels.shift_tokens import emit_shift_tokens, plan_shift_tokens
+from ascendfx.codegen.ascendc.kernels.verify_drafts import emit_verify_drafts, plan_verify_drafts
+from ascendfx.codegen.ascendc.lowering.graph_context import GraphContext
+from ascendfx.codegen.ascendc.lowering.step import KernelStep
+from ascendfx.ir.graph import Value
+from ascendfx.ir.ops import AdvanceRequests, ShiftTokens, VerifyDrafts
+from ascendfx.ir.size import Dim, bind_size
+
+_READ_ONLY = 4
+"""Operands of `AdvanceRequests` that do not change, draft tokens apart."""
+
+
+def select_verify_drafts(context: GraphContext, position: int) -> KernelStep:
+    """Return the comparison of drafts with what was sampled.
+
+    Raises:
+        GraphError: Operands are strided, their rows are not those of the places, or the family
+            refuses.
+    """
+    node = context.node(position)
+    op = node.op
+    if not isinstance(op, VerifyDrafts):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
+    _check_rows(context, position, node.operands[0], node.operands[2], op.drafts)
+    plan = plan_verify_drafts(
+        requests=context.rows(_first_axis(context, node.operands[2]), position),
+        drafts=op.drafts,
+        target=context.target,
+    )
+    operands = (*node.operands, *(Value(position, i) for i in range(3)))
+    return KernelStep(
+        plan=plan,
+        emit=emit_verify_drafts,
+        name=f"verify_drafts_k{op.drafts}",
+        operands=tuple(context.dense_operand(value, position) for value in operands),
+        position=position,
+        covers=(position,),
+    )
+
+
+def select_shift_tokens(context: GraphContext, position: int) -> KernelStep:
+    """Return the tokens of a draft layer.
+
+    Raises:
+        GraphError: Operands are strided, or the family refuses.
+    """
+    node = context.node(position)
+    op = node.op
+    if not isinstance(op, ShiftTokens):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
+    known = context.graph.type_of(node.operands[4]).shape[1] if op.known else 0
+    plan = plan_shift_tokens(
+        rows=context.rows(_first_axis(context, node.operands[0]), position),
+        requests=context.rows(_first_axis(context, node.operands[1]), position),
+        depth=op.depth if op.known else 0,
+        known=bind_size(known, context.capacity),
+        target=context.target,
+    )
+    operands = (*node.operands, Value(position))
+    return KernelStep(
+        plan=plan,
+        emit=emit_shift_tokens,
+        name=f"shift_tokens_known_{op.depth}" if op.known else "shift_tokens",
+        operands=tuple(context.dense_operand(value, position) for value in operands),
+        position=position,
+        covers=(position,),
+    )
+
+
+def select_advance_requests(context: GraphContext, position: int) -> KernelStep:
+    """Return what makes the rows and states of the next step, in place.
+
+    Raises:
+        GraphError: Operands are strided, their rows are not those of the places, or the family
+            refuses.
+    """
+    node = context.node(position)
+    op = node.op
+    if not isinstance(op, AdvanceRequests):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
+    rows, table, state, emitted = (node.operands[i] for i in (0, 3, 4, 8))
+    _check_rows(context, position, rows, state, op.drafts)
+    drafting = len(node.operands) > len(op.in_place) + _READ_ONLY
+    plan = plan_advance_requests(
+        requests=context.rows(_first_axis(context, state), position),
+        drafts=op.drafts,
+        block=op.block,
+        table_blocks=bind_size(context.graph.type_of(table).shape[1], context.capacity),
+        steps=bind_size(_first_axis(context, emitted), context.capacity),
+        drafting=drafting,
+        target=context.target,
+    )
+    return KernelStep(
+        plan=plan,
+        emit=emit_advance_requests,
+        name=f"advance_requests_k{op.drafts}",
+        operands=tuple(context.dense_operand(value, position) for value in node.operands),
+        position=position,
+        covers=(position,),
+    )
+
+
+def _first_axis(context: GraphContext, value: Value) -> Dim:
+    return context.graph.type_of(value).shape[0]
+
+
+def _check_rows(
+    context: GraphContext, position: int, rows: Value, state: Value, drafts: int
+) -> None:
+    """Check that a step has room for the rows of all places.
+
+    Raises:
+        GraphError: It has room for more or fewer.
+    """
+    found = bind_size(_first_axis(context, rows), context.capacity)
+    places = bind_size(_first_axis(context, state), context.capacity)
+    if found != places * (drafts + 1):
+        raise context.refusal(
+            position,
+            f"{found} rows are not the rows of {places} places with {drafts} drafts each",
+            hint=f"lower the program for {places * (drafts + 1)} rows",
+        )
