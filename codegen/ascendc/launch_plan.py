@@ -15,7 +15,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.size import parse_size, print_size
 from ascendfx.ir.tensor_type import DType
 
-FORMAT = 3
+FORMAT = 4
 """Version of the JSON form; raised whenever a key is added, removed or renamed."""
 
 _SIZES_OF_WORK = ("products", "vector_slots", "bytes", "rereads")
@@ -106,6 +106,8 @@ class Capacities:
         blocks: Blocks of every cache.
         table_blocks: Blocks of one request, columns of the block table.
         pairs_per_row: Experts per token, so that the host can fill ``sizes[3]``; 0 without experts.
+        steps: Steps whose emitted tokens are kept until the host reads them.
+        drafts: Draft tokens of a request in a step.
     """
 
     rows: int
@@ -114,6 +116,8 @@ class Capacities:
     blocks: int
     table_blocks: int
     pairs_per_row: int = 0
+    steps: int = 1
+    drafts: int = 0
 
 
 @dataclass(frozen=True)
@@ -127,8 +131,8 @@ class LaunchPlan:
         kernels: Every kernel once, by first use.
         arena_bytes: Size of the arena.
         capacities: Largest sizes.
-        next_tokens: Name of the buffer of sampled tokens ``i32[requests]``.
-        logits: Name of the buffer ``[requests, vocabulary]``.
+        results: Names of the buffers that a step returns, without what it changes in place:
+            ``next_tokens``, ``logits`` and, of a prefill with drafts, ``draft_tokens.<i>``.
         remarks: Where launches stayed apart, and why; once per distinct layer.
         works: What each kernel does, for the cost model; in the order of ``kernels``.
     """
@@ -139,8 +143,7 @@ class LaunchPlan:
     kernels: tuple[Kernel, ...]
     arena_bytes: int
     capacities: Capacities
-    next_tokens: str
-    logits: str
+    results: tuple[str, ...]
     remarks: tuple[str, ...] = ()
     works: tuple[KernelWork, ...] = ()
 
@@ -198,8 +201,7 @@ def read_plan(text: str, sources: Mapping[str, str]) -> LaunchPlan:
         kernels=tuple(_kernel(each, sources[each["name"]]) for each in data["kernels"]),
         arena_bytes=data["arena_bytes"],
         capacities=Capacities(**data["capacities"]),
-        next_tokens=data["next_tokens"],
-        logits=data["logits"],
+        results=tuple(data["results"]),
         remarks=tuple(data["remarks"]),
         works=tuple(map(_work, data["works"])),
     )

@@ -13,6 +13,12 @@ from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.tensor_type import DType
 from ascendfx.runtime.emulator import BuiltKernel, build_kernels
 from ascendfx.runtime.executor.step import StepInputs, StepOutputs
+from ascendfx.runtime.executor.step_controls import (
+    EMITTED,
+    first_rows,
+    host_controls,
+    with_draft_rows,
+)
 from ascendfx.runtime.progress import Progress, silent
 
 
@@ -87,22 +93,25 @@ class _BoundPlan:
 
     def run(self, inputs: StepInputs) -> StepOutputs:
         capacities = self._plan.capacities
-        for name, values in inputs.controls().items():
-            if name in self._controls:
-                _fill(self._controls[name], values)
+        advances, drafts = EMITTED in self._controls, capacities.drafts
+        step = with_draft_rows(inputs, drafts) if advances else inputs
+        for name, values in host_controls(step, self._controls, drafts).items():
+            _fill(self._controls[name], values)
         sizes = self._controls["sizes"]
         sizes[:] = 0
-        pairs = inputs.rows * capacities.pairs_per_row
-        sizes[:4] = (inputs.rows, inputs.requests, inputs.context, pairs)
+        pairs = step.rows * capacities.pairs_per_row
+        sizes[:4] = (step.rows, step.requests, step.context, pairs)
         for kernel, tensors in self._launches:
             kernel.launch(tensors)
-        tokens = self._output(self._plan.next_tokens, inputs.requests)
-        return StepOutputs(tokens, self._output(self._plan.logits, inputs.requests))
+        tokens, logits, *draft_tokens = (
+            first_rows(self._result(name), inputs, every_row=advances, drafts=drafts).copy()
+            for name in self._plan.results
+        )
+        return StepOutputs(tokens, logits, tuple(draft_tokens))
 
-    def _output(self, name: str, requests: int) -> NDArray[Any]:
+    def _result(self, name: str) -> NDArray[Any]:
         buffer = self._plan.buffer_by_name[name]
-        array = self._memory[name].view(buffer.dtype.numpy).reshape(buffer.shape)
-        return array[:requests].copy()
+        return self._memory[name].view(buffer.dtype.numpy).reshape(buffer.shape)
 
     def _arguments(self, kernel: str, arguments: Sequence[Argument]) -> tuple[NDArray[Any], ...]:
         kinds = self._plan.kernel_by_name[kernel].arguments

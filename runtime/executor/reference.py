@@ -8,10 +8,17 @@ from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.launch_plan import Capacities
 from ascendfx.ir.interpret import interpret
+from ascendfx.ir.ops import AdvanceRequests
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
 from ascendfx.ir.tensor_source import TensorsByKey, TensorSource
 from ascendfx.runtime.executor.step import StepInputs, StepOutputs
+from ascendfx.runtime.executor.step_controls import (
+    EMITTED,
+    first_rows,
+    host_controls,
+    with_draft_rows,
+)
 
 
 class ReferenceExecutor:
@@ -44,10 +51,21 @@ class ReferenceExecutor:
 
     def run(self, plan: str, inputs: StepInputs) -> StepOutputs:
         """Interpret one step."""
+        program, drafts = self.programs[plan], self._capacities[plan].drafts
+        names = program.main.input_types
+        advances = EMITTED in names
+        step = with_draft_rows(inputs, drafts) if advances else inputs
+        controls = host_controls(step, names, drafts)
         outputs = interpret(
-            self.programs[plan],
-            TensorsByKey(self._weights, {**self._caches, **inputs.controls()}),
+            program,
+            TensorsByKey(self._weights, {**self._caches, **controls}),
             sizes={"context": inputs.context},
         )
-        self._caches = dict(zip(self._caches, outputs[2:], strict=True))
-        return StepOutputs(outputs[0].astype(np.int32), outputs[1])
+        caches = len(outputs) - len(self._caches)
+        self._caches = dict(zip(self._caches, outputs[caches:], strict=True))
+        made = outputs[: caches - len(AdvanceRequests.in_place)] if advances else outputs[:caches]
+        tokens, logits, *draft_tokens = (
+            first_rows(each, inputs, every_row=advances, drafts=drafts) for each in made
+        )
+        drafted = tuple(each.astype(np.int32) for each in draft_tokens)
+        return StepOutputs(tokens.astype(np.int32), logits, drafted)

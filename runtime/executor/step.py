@@ -62,10 +62,12 @@ class StepOutputs:
     Attributes:
         next_tokens: ``[requests]``, the most likely token after each ``logit_rows`` row.
         logits: ``[requests, vocabulary]`` in the plan's element format.
+        draft_tokens: Of a prefill with drafts, ``[requests]`` for each of them.
     """
 
     next_tokens: Ints
     logits: NDArray[Any]
+    draft_tokens: tuple[Ints, ...] = ()
 
 
 class Executor(Protocol):

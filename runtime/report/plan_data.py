@@ -29,7 +29,16 @@ def plan_data(plan: LaunchPlan, graphs: Sequence[TextGraph]) -> dict[str, Any]:
         "arena": plan.arena_bytes,
         "capacities": {
             name: getattr(plan.capacities, name)
-            for name in ("rows", "requests", "context", "blocks", "table_blocks", "pairs_per_row")
+            for name in (
+                "rows",
+                "requests",
+                "context",
+                "blocks",
+                "table_blocks",
+                "pairs_per_row",
+                "steps",
+                "drafts",
+            )
         },
         "remarks": list(plan.remarks),
         "kernels": [

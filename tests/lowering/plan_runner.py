@@ -34,7 +34,7 @@ class PlanRunner:
         return self.memory[name].view(buffer.dtype.numpy).reshape(buffer.shape)
 
     def step(self, inputs, sizes, after_launch=None):
-        """Run all launches; return tokens and logits at capacity."""
+        """Run all launches; return the results, tokens and logits, at capacity."""
         self.arena[:] = 0xFF  # a NaN in every format: what nobody wrote must not be read
         for name, value in inputs.items():
             target = self.array(name)
@@ -44,7 +44,7 @@ class PlanRunner:
             self._launch(launch)
             if after_launch:
                 after_launch(launch, self)
-        return self.array(self.plan.next_tokens), self.array(self.plan.logits)
+        return tuple(self.array(name) for name in self.plan.results)
 
     def _launch(self, launch):
         kernel = self.plan.kernel_by_name[launch.kernel]

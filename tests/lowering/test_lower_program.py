@@ -56,14 +56,15 @@ def test_no_two_temporaries_alive_together_overlap(lowered):
 def test_no_launch_reads_a_temporary_before_one_wrote_it(lowered):
     plan, _ = lowered
     written = {b.name for b in plan.buffers if b.place is not Place.ARENA}
-    written -= {plan.next_tokens, plan.logits}
+    written -= {*plan.results}
     for launch in plan.launches:
         formals = plan.kernel_by_name[launch.kernel].arguments
         pairs = list(zip(formals, launch.arguments, strict=True))
         reads = {a.buffer for f, a in pairs if f.direction in (Direction.IN, Direction.IN_OUT)}
         assert reads <= written, launch.label
         written |= {a.buffer for f, a in pairs if f.direction is not Direction.IN}
-    assert {plan.next_tokens, plan.logits} <= written
+    assert plan.results == ("next_tokens", "logits")
+    assert {*plan.results} <= written
 
 
 def test_every_argument_lies_inside_its_buffer(lowered):

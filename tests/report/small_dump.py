@@ -100,8 +100,7 @@ def small_plan() -> LaunchPlan:
         kernels=(kernel,),
         arena_bytes=128,
         capacities=Capacities(rows=16, requests=16, context=128, blocks=16, table_blocks=1),
-        next_tokens="logits",
-        logits="logits",
+        results=("logits",),
     )
 
 

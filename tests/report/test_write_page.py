@@ -113,7 +113,7 @@ def poisoned(value: Any, keep: frozenset[str]) -> Any:
 def poison(dump: Path) -> None:
     """Put markup into everything that a dump may say."""
     keep = frozenset({"file", "stages", "kernel", "name", "dtype", "place", "kind", "direction"})
-    keep |= {"arguments", "next_tokens", "logits", "buffer"}
+    keep |= {"arguments", "results", "buffer"}
     for file in dump.rglob("*.json"):
         names = keep if file.name != "dump.json" else frozenset({"stages"})
         data = poisoned(json.loads(file.read_text(encoding="utf-8")), names)

@@ -75,8 +75,7 @@ def lower_function(program: Program, *, target: Target, rows: int, name: str) ->
         kernels=tuple(by_name[kernel] for kernel in used),
         arena_bytes=arena_bytes,
         capacities=Capacities(rows, 0, 0, 0, 0, pairs),
-        next_tokens="",
-        logits="",
+        results=(),
         remarks=tuple(remark for each in selected.values() for remark in each.remarks),
         works=works_of(lowered, used),
     )

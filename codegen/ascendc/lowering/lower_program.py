@@ -12,7 +12,7 @@ from ascendfx.codegen.ascendc.launch_plan import (
     LaunchPlan,
     Place,
 )
-from ascendfx.codegen.ascendc.lowering.check_caches import check_caches
+from ascendfx.codegen.ascendc.lowering.check_caches import check_caches, overwritten_inputs
 from ascendfx.codegen.ascendc.lowering.graph_context import find_constants
 from ascendfx.codegen.ascendc.lowering.instantiate import (
     SIZES,
@@ -38,7 +38,8 @@ from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.fold_weights import FoldWeights
 
-NEXT_TOKENS, LOGITS = "next_tokens", "logits"
+RESULTS = ("next_tokens", "logits")
+"""Results of a step that prepares nothing."""
 _CACHE_PREFIX = "cache."
 
 
@@ -51,6 +52,9 @@ def lower_program(
     context: int,
     blocks: int,
     name: str,
+    steps: int = 1,
+    drafts: int = 0,
+    results: Sequence[str] = RESULTS,
 ) -> tuple[LaunchPlan, tuple[WeightSpec, ...]]:
     """Return the launches of one kind of step, and the weights they read.
 
@@ -62,17 +66,24 @@ def lower_program(
         context: Most tokens of a request, those of the step included.
         blocks: Blocks of every cache.
         name: Of the plan.
+        steps: Steps whose emitted tokens are kept.
+        drafts: Draft tokens of a request in a step.
+        results: Names of the leading outputs, those that are not written in place.
 
     Raises:
         GraphError: An operation has no kernel, or the program is no serving form.
     """
-    sizes = Capacities(rows, requests, context, blocks, blocks_for(context), pairs_per_row(program))
+    pairs = pairs_per_row(program)
+    sizes = Capacities(
+        rows, requests, context, blocks, blocks_for(context), pairs, steps=steps, drafts=drafts
+    )
     capacity = {
         "rows": rows,
         "requests": requests,
         "context": context,
         "blocks": blocks,
         "table_blocks": sizes.table_blocks,
+        "steps": steps,
     }
     prepared = _prepare(program, context)
     check_caches(prepared)
@@ -84,8 +95,8 @@ def lower_program(
     constants = {graph.name: find_constants(graph) for graph in prepared.graphs}
     lowered = LoweredProgram(prepared, selected, kernels, constants, capacity)
     flat = instantiate(lowered, input_buffers(prepared.main, capacity))
-    _check_caches_in_place(prepared.main, flat.outputs)
-    return _finish(flat, lowered, sizes, name), tuple(flat.weights.values())
+    _check_results(prepared, flat.outputs, results)
+    return _finish(flat, lowered, sizes, name, results), tuple(flat.weights.values())
 
 
 def _prepare(program: Program, context: int) -> Program:
@@ -156,28 +167,40 @@ def _first_uses(
             yield from _first_uses(step.call.callee, selected, seen)
 
 
-def _check_caches_in_place(graph: Graph, outputs: tuple[Argument, ...]) -> None:
-    """Check that the step returns each cache in the buffer it came in.
+def _check_results(program: Program, outputs: Sequence[Argument], results: Sequence[str]) -> None:
+    """Check that a step returns its results, then what it changes in the buffers it came in.
 
     Raises:
         GraphError: The program is no serving form.
     """
-    caches = [name for name in graph.input_types if name.startswith(_CACHE_PREFIX)]
-    returned = [output.buffer for output in outputs[2:]]
-    if returned != caches:
+    graph = program.main
+    written = overwritten_inputs(program, graph)
+    in_place = [
+        name
+        for name, value in zip(graph.input_types, graph.inputs, strict=True)
+        if name.startswith(_CACHE_PREFIX) or value in written
+    ]
+    returned = [output.buffer for output in outputs]
+    made = returned[: len(results)]
+    if returned[len(results) :] != in_place or len({*made} - {*graph.input_types}) < len(results):
         raise GraphError(
             code="no-serving-form",
-            reason=f"@{graph.name} must return tokens, logits and its caches in order: it takes "
-            f"{', '.join(caches) or 'none'} and returns {', '.join(returned) or 'none'}",
+            reason=f"@{graph.name} must return {', '.join(results)} and what it changes in place, "
+            f"in order: it changes {', '.join(in_place) or 'nothing'} and behind {len(made)} "
+            f"results returns {', '.join(returned[len(results) :]) or 'nothing'}",
             hint="run the pass derive-incremental-form first",
         )
 
 
 def _finish(
-    flat: Instantiated, lowered: LoweredProgram, sizes: Capacities, name: str
+    flat: Instantiated,
+    lowered: LoweredProgram,
+    sizes: Capacities,
+    name: str,
+    results: Sequence[str],
 ) -> LaunchPlan:
     """Name the results and place the temporaries."""
-    renamed = {flat.outputs[0].buffer: NEXT_TOKENS, flat.outputs[1].buffer: LOGITS}
+    renamed = dict(zip((output.buffer for output in flat.outputs), results, strict=False))
     buffers = [
         replace(buffer, name=renamed[buffer.name], place=Place.CONTROL)
         if buffer.name in renamed
@@ -197,8 +220,7 @@ def _finish(
         kernels=tuple(kernels[kernel] for kernel in used),
         arena_bytes=arena_bytes,
         capacities=sizes,
-        next_tokens=NEXT_TOKENS,
-        logits=LOGITS,
+        results=tuple(results),
         remarks=tuple(remark for each in lowered.graphs.values() for remark in each.remarks),
         works=works_of(lowered, used),
     )

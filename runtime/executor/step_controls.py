@@ -1,0 +1,87 @@
+"""Control tensors of a step that the host drives by itself, one step at a time.
+
+A plan that can prepare the next step on the device reads more than `StepInputs` holds: what each
+request wants and has done, and where emitted tokens go. The host that takes a step and looks at its
+logits wants the most likely token and nothing afterwards.
+"""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendfx.ir.step_state import (
+    OPTION_COLUMNS,
+    STATE_COLUMNS,
+    STEP_COLUMNS,
+    STOP_COLUMNS,
+    State,
+)
+from ascendfx.runtime.executor.step import StepInputs
+
+EMITTED = "emitted"
+"""Only a step that advances its requests has this input."""
+
+_NO_LIMIT = 1 << 30
+
+
+def with_draft_rows(inputs: StepInputs, drafts: int) -> StepInputs:
+    """Return the step with rows for ``drafts`` placeholders behind the one row of each request.
+
+    They carry token 0 and store nothing. A step that has those rows is returned as it is.
+    """
+    each = drafts + 1
+    if not drafts or inputs.rows != inputs.requests:
+        return inputs
+    column = np.arange(each, dtype=np.int32)
+    first = column == 0
+    return replace(
+        inputs,
+        token_ids=np.where(first, inputs.token_ids[:, None], 0).reshape(-1).astype(np.int32),
+        positions=(inputs.positions[:, None] + column).reshape(-1),
+        slots=np.where(first, inputs.slots[:, None], -1).reshape(-1).astype(np.int32),
+        row_request=np.repeat(inputs.row_request, each),
+    )
+
+
+def host_controls(inputs: StepInputs, names: Iterable[str], drafts: int) -> dict[str, NDArray[Any]]:
+    """Return a value for each control tensor: the step's own, or one that wants nothing.
+
+    Args:
+        inputs: The step, with the rows of all drafts.
+        names: Inputs of the plan; caches and other names are left out.
+        drafts: Draft tokens of a request.
+    """
+    requests = inputs.requests
+    state = np.zeros((requests, STATE_COLUMNS), np.int32)
+    state[inputs.row_request[::-1], State.LENGTH] = inputs.positions[::-1]  # the first row is last
+    state[:, State.LIMIT] = _NO_LIMIT
+    known: dict[str, NDArray[Any]] = {
+        **inputs.controls(),
+        "options": np.zeros((requests, OPTION_COLUMNS), np.float32),
+        "state": state,
+        "stop_ids": np.full((requests, STOP_COLUMNS), -1, np.int32),
+        EMITTED: np.zeros((1, requests, drafts + 2), np.int32),
+        "step": np.zeros(STEP_COLUMNS, np.int32),
+        "logit_positions": inputs.positions[inputs.logit_rows],
+        "logit_requests": inputs.row_request[inputs.logit_rows],
+        "known_tokens": np.full((requests, drafts), -1, np.int32),
+    }
+    return {name: known[name] for name in names if name in known}
+
+
+def first_rows(array: NDArray[Any], inputs: StepInputs, *, every_row: bool, drafts: int) -> Any:
+    """Return what a step says of the rows that the host asked for.
+
+    Args:
+        array: ``[rows, ...]`` if ``every_row``, else ``[requests, ...]``, of the capacity or less.
+        inputs: The step as the host gave it.
+        every_row: Whether all rows have a result.
+        drafts: Draft tokens of a request.
+    """
+    if not every_row:
+        return array[: inputs.requests]
+    wanted = array[: inputs.requests * (drafts + 1)]
+    return wanted if inputs.rows != inputs.requests else wanted[:: drafts + 1]
