@@ -53,6 +53,7 @@ from ascendfx.ir.ops.rms_norm import RmsNorm
 from ascendfx.ir.ops.rotary import Rotary
 from ascendfx.ir.ops.route_topk import RouteTopk
 from ascendfx.ir.ops.rsqrt import Rsqrt
+from ascendfx.ir.ops.sample_tokens import SampleTokens
 from ascendfx.ir.ops.scatter_along import ScatterAlong
 from ascendfx.ir.ops.scatter_rows import ScatterRows
 from ascendfx.ir.ops.select import Select
@@ -125,6 +126,7 @@ __all__ = [
     "Rotary",
     "RouteTopk",
     "Rsqrt",
+    "SampleTokens",
     "ScatterAlong",
     "ScatterRows",
     "Select",
@@ -197,6 +199,7 @@ OPS: tuple[type[Op], ...] = (
     Rotary,
     RouteTopk,
     Rsqrt,
+    SampleTokens,
     ScatterAlong,
     ScatterRows,
     Select,

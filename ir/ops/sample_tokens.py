@@ -1,0 +1,114 @@
+"""The token behind each row, chosen as its request wants it."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from ascendfx.ir.diagnostic import OpTypeError
+from ascendfx.ir.op import Array, Op
+from ascendfx.ir.ops.verify_drafts import places_of
+from ascendfx.ir.step_state import OPTION_COLUMNS, STOP_COLUMNS, Option, State, Stream
+from ascendfx.ir.tensor_type import DType, TensorType
+from ascendfx.ir.uniform import uniform
+
+
+@dataclass(frozen=True, slots=True)
+class SampleTokens(Op):
+    """A token for each row of logits: the most likely one, or one drawn from what filters leave.
+
+    | operand | type |
+    |---|---|
+    | ``logits`` | float ``[n, vocab]`` |
+    | ``options`` | f32 ``[requests, 8]``, see `ascendfx.ir.step_state.Option` |
+    | ``state`` | i32 ``[requests, 16]``, see `ascendfx.ir.step_state.State` |
+    | ``stop_ids`` | i32 ``[requests, 8]``, negative: unused |
+    | ``positions``, ``row_request`` | i32 ``[n]`` |
+
+    With temperature 0 the token is that of the largest logit, the lowest id among equals.
+    Otherwise ``p = softmax(logits / temperature)`` is ordered by probability descending, id
+    ascending among equals, and cut to a prefix of that order three times: to ``TOP_K`` tokens; to
+    the shortest prefix whose share of what is left is at least ``TOP_P``; to those of at least
+    ``MIN_P`` times the largest probability. The token is drawn from the rest by its cumulative
+    distribution in the order of ids: the first at which it exceeds ``u`` times its total, with
+    ``u = uniform(seed, position + 1, Stream.SAMPLE)``.
+
+    Stop tokens are not taken while ``GENERATED + position - LENGTH < MINIMUM``. The token is -1
+    for a row that holds NaN or +inf, or whose logits are all -inf or all 0.
+    """
+
+    mnemonic: ClassVar[str] = "sample_tokens"
+
+    def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
+        """Return i32 ``[n]``.
+
+        Raises:
+            OpTypeError: Shapes or formats do not fit.
+        """
+        logits, options, state, stops, positions, row_request = operands
+        places = places_of(state)
+        if logits.rank != 2 or not logits.dtype.is_float:
+            raise OpTypeError(f"sample_tokens: logits [n, vocab] are needed, got {logits}")
+        rows = TensorType(DType.I32, logits.shape[:1])
+        if positions != rows or row_request != rows:
+            raise OpTypeError(f"sample_tokens: {positions} and {row_request} must be {rows}")
+        if (
+            places is None
+            or options != TensorType(DType.F32, (*places.shape, OPTION_COLUMNS))
+            or stops != TensorType(DType.I32, (*places.shape, STOP_COLUMNS))
+        ):
+            raise OpTypeError(f"sample_tokens: {options}, {state} and {stops} do not fit")
+        return (rows,)
+
+    def reference(self, *operands: Array) -> tuple[Array, ...]:
+        """Choose for each row."""
+        logits, options, state, stops, positions, row_request = operands
+        of_row = state[row_request]
+        drawn = uniform(
+            of_row[:, State.SEED_LOW], of_row[:, State.SEED_HIGH], positions + 1, Stream.SAMPLE
+        )
+        new = of_row[:, State.GENERATED] + positions - of_row[:, State.LENGTH]
+        early = new < of_row[:, State.MINIMUM]
+        tokens = np.full(len(logits), -1, np.int64)
+        for row, each in enumerate(logits):
+            place = row_request[row]
+            if np.isnan(each).any() or np.isposinf(each).any() or not each.any():
+                continue
+            allowed = np.array(each, np.float64)
+            if early[row]:
+                banned = stops[place]
+                allowed[banned[(banned >= 0) & (banned < allowed.size)]] = -np.inf
+            if not np.isneginf(allowed).all():
+                tokens[row] = _choose(allowed, options[place], float(drawn[row]))
+        return (tokens,)
+
+
+def _choose(logits: Array, options: Array, u: float) -> int:
+    if options[Option.TEMPERATURE] <= 0:
+        return int(np.argmax(logits))
+    weights = kept_weights(logits, options)
+    cumulative = np.cumsum(weights)
+    return int(np.searchsorted(cumulative, u * cumulative[-1], side="right"))
+
+
+def kept_weights(logits: Array, options: Array) -> Array:
+    """Return what each token weighs after all filters, relative to the largest; 0: not kept.
+
+    Args:
+        logits: ``[vocab]``, some of them finite.
+        options: Of the request, with a temperature above 0.
+    """
+    weights = np.exp((logits - logits.max()) / options[Option.TEMPERATURE])
+    order = np.argsort(-weights, kind="stable")
+    ordered = weights[order]
+    count = ordered.size
+    if options[Option.TOP_K] >= 1:
+        count = min(count, int(options[Option.TOP_K]))
+    if 0 < options[Option.TOP_P] < 1:
+        mass = np.cumsum(ordered[:count])
+        count = int(np.searchsorted(mass, options[Option.TOP_P] * mass[-1], side="left")) + 1
+    least = options[Option.MIN_P]
+    count = min(count, int((ordered >= least).sum())) if least > 0 else count
+    kept = np.zeros_like(weights)
+    kept[order[: max(count, 1)]] = ordered[: max(count, 1)]
+    return kept
