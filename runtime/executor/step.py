@@ -1,6 +1,7 @@
 """One step as every executor sees it: control tensors in, tokens and logits out."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -23,6 +24,7 @@ class StepInputs:
         block_table: ``[requests, table_blocks]``; entries behind the last block of a request are 0.
         logit_rows: ``[requests]``, the row whose logits are wanted.
         context: The longest request of the step in tokens, those of the step included.
+        further: Control tensors of plans that choose tokens as requests want, by name.
     """
 
     token_ids: Ints
@@ -32,6 +34,7 @@ class StepInputs:
     block_table: Ints
     logit_rows: Ints
     context: int
+    further: Mapping[str, NDArray[Any]] = field(default_factory=dict[str, NDArray[Any]])
 
     @property
     def rows(self) -> int:
@@ -43,7 +46,7 @@ class StepInputs:
         """Requests of the step."""
         return self.block_table.shape[0]
 
-    def controls(self) -> dict[str, Ints]:
+    def controls(self) -> dict[str, NDArray[Any]]:
         """Return the control tensors by the names of the serving form's inputs."""
         return {
             "token_ids": self.token_ids,
@@ -52,6 +55,7 @@ class StepInputs:
             "row_request": self.row_request,
             "block_table": self.block_table,
             "logit_rows": self.logit_rows,
+            **self.further,
         }
 
 
@@ -79,4 +83,16 @@ class Executor(Protocol):
 
     def run(self, plan: str, inputs: StepInputs) -> StepOutputs:
         """Run one step of a plan."""
+        ...
+
+
+class StepExecutor(Executor, Protocol):
+    """An executor whose ``decode`` plan prepares each step from the one before it."""
+
+    def control(self, plan: str, name: str) -> NDArray[Any]:
+        """Return a control tensor or a result of a plan, as a view of the whole capacity."""
+        ...
+
+    def run_steps(self, plan: str, steps: int) -> None:
+        """Run a plan so often; its control tensors are what the last step left, or the host."""
         ...

@@ -59,7 +59,6 @@ def host_controls(inputs: StepInputs, names: Iterable[str], drafts: int) -> dict
     state[inputs.row_request[::-1], State.LENGTH] = inputs.positions[::-1]  # the first row is last
     state[:, State.LIMIT] = _NO_LIMIT
     known: dict[str, NDArray[Any]] = {
-        **inputs.controls(),
         "options": np.zeros((requests, OPTION_COLUMNS), np.float32),
         "state": state,
         "stop_ids": np.full((requests, STOP_COLUMNS), -1, np.int32),
@@ -68,6 +67,7 @@ def host_controls(inputs: StepInputs, names: Iterable[str], drafts: int) -> dict
         "logit_positions": inputs.positions[inputs.logit_rows],
         "logit_requests": inputs.row_request[inputs.logit_rows],
         "known_tokens": np.full((requests, drafts), -1, np.int32),
+        **inputs.controls(),
     }
     return {name: known[name] for name in names if name in known}
 
