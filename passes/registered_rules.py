@@ -10,6 +10,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.passes.check_rule import check_rule
 from ascendfx.passes.rule import Rule
+from ascendfx.passes.rules import RULES
 
 _REGISTERED: dict[str, Rule] = {}
 
@@ -26,20 +27,28 @@ def register(rule: Rule, *, examples: Mapping[str, Program], seed: int = 0) -> R
         The rule itself.
 
     Raises:
-        GraphError: `rule-not-proved` with a counterexample; `rule-name-taken` if another rule has
-            the name.
+        GraphError: `rule-not-proved` with a counterexample; `rule-name-taken` if another rule,
+            registered or of the library, has the name.
     """
     if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]
         check_rule(rule, examples=examples, seed=seed)  # says what is wanted
-    if (known := _REGISTERED.get(rule.name)) is not None and known is not rule:
-        raise GraphError(
-            "rule-name-taken",
-            f"another rule named `{rule.name}` is registered",
-            hint="give the rule a name of its own",
-        )
+    _require_own_name(rule)
     check_rule(rule, examples=examples, seed=seed)
     _REGISTERED[rule.name] = rule
     return rule
+
+
+def _require_own_name(rule: Rule) -> None:
+    """Refuse the name of another rule: dumps, remarks and `ascendfx opt` know rules by name."""
+    known = _REGISTERED.get(rule.name)
+    library = next((each for each in RULES if each.name == rule.name), None)
+    if known is not None and known is not rule:
+        reason = f"another rule named `{rule.name}` is registered"
+    elif library is not None and library is not rule:
+        reason = f"a rule of the library is named `{rule.name}`"
+    else:
+        return
+    raise GraphError("rule-name-taken", reason, hint="give the rule a name of its own")
 
 
 def registered() -> tuple[Rule, ...]:

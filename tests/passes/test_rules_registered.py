@@ -8,6 +8,7 @@ from ascendfx import rules
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.registered_rules import require_registered
+from ascendfx.passes.rules import RULES
 from tests.passes.test_rules_check import GUARDED, RULE, program
 
 EXAMPLES = {"": program(), "integers": program("i64")}
@@ -40,6 +41,17 @@ def test_another_rule_of_the_same_name_is_refused() -> None:
     with pytest.raises(GraphError) as caught:
         rules.register(other, examples={"": program()})
     assert str(caught.value).startswith("error[rule-name-taken]: another rule named `twice`")
+
+
+def test_the_name_of_a_library_rule_is_refused() -> None:
+    taken = dataclasses.replace(RULE, name=RULES[0].name)
+    with pytest.raises(GraphError) as caught:
+        rules.register(taken, examples={"": program()})
+    assert str(caught.value) == (
+        f"error[rule-name-taken]: a rule of the library is named `{taken.name}`\n"
+        "\n"
+        "hint: give the rule a name of its own"
+    )
 
 
 def test_a_pass_of_rules_is_as_faithful_as_the_worst_of_them() -> None:
