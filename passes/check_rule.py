@@ -25,6 +25,7 @@ from ascendfx.passes.proof.hard_values import (
     check_large_sizes,
 )
 from ascendfx.passes.proof.perturbed_sites import check_changed_example, check_perturbed_sites
+from ascendfx.passes.proof.shown_failure import shown_failure
 from ascendfx.passes.rule import Rule, Spelling
 
 
@@ -210,24 +211,24 @@ def problems_of_rule(
         wrong: set[str] = set()
         for check in CHECKS:
             if isinstance(check, SpellingCheck) and not check.after & wrong:
-                for problem in _found(check.name, partial(check.problems, checked, spelling)):
+                for problem in _found(rule, check.name, partial(check.problems, checked, spelling)):
                     wrong.add(check.name)
                     yield where + problem
         failed |= wrong
     yield from _of_rule(checked, last, failed)
 
 
-def _found(name: str, problems: Callable[[], Iterable[str]]) -> Iterator[str]:
+def _found(rule: Rule, name: str, problems: Callable[[], Iterable[str]]) -> Iterator[str]:
     """Yield the problems of a check; what the code of a rule raises is one of them."""
     try:
         yield from filter(None, problems())
     except Exception as error:  # noqa: BLE001  # whatever a rule raises is told, not passed on
-        yield f"its code fails in the check `{name}`: {type(error).__name__}: {error}"
+        yield f"its code fails in the check `{name}`: {shown_failure(rule, error)}"
 
 
 def _of_rule(checked: Checked, checks: Iterable[RuleCheck], failed: set[str]) -> Iterator[str]:
     for check in checks:
         if not check.after & failed:
-            for problem in _found(check.name, partial(check.problems, checked)):
+            for problem in _found(checked.rule, check.name, partial(check.problems, checked)):
                 failed.add(check.name)
                 yield problem

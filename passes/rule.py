@@ -217,5 +217,17 @@ def parse_operand(text: str) -> OperandForm:
 
 
 def as_tuple(result: Value | tuple[Value, ...]) -> tuple[Value, ...]:
-    """Return the results of a side as a tuple (a `Value` is itself a tuple, hence this)."""
-    return (result,) if isinstance(result, Value) else result
+    """Return the results of a side as a tuple (a `Value` is itself a tuple, hence this).
+
+    Raises:
+        TypeError: A side returned something else, such as a list.
+    """
+    if isinstance(result, Value):
+        return (result,)
+    given: Any = result  # a side of a user may return anything
+    if not isinstance(given, tuple):
+        raise TypeError(f"a side returns {type(given).__name__}, not a Value or a tuple of Values")
+    for each in result:
+        if not isinstance(each, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a side returns a tuple with {type(each).__name__}, not of Values")
+    return result

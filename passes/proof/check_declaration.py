@@ -1,5 +1,6 @@
 """What is checked of a rule before any of its code runs: names, axes, ranges, numbers."""
 
+import inspect
 import math
 import re
 from collections.abc import Iterator
@@ -35,6 +36,28 @@ def check_declaration(rule: Rule) -> Iterator[str]:
         if name not in rule.operands:
             yield f"it says what `{name}` stays below, which is no operand"
     yield from _numbers(rule)
+    yield from _sides(rule)
+
+
+def _sides(rule: Rule) -> Iterator[str]:
+    for i, spelling in enumerate(rule.spellings):
+        which = f"left side {i}" if len(rule.spellings) > 1 else "left side"
+        yield from _parameters(rule, which, spelling.lhs)
+    yield from _parameters(rule, "right side", rule.rhs)
+
+
+def _parameters(rule: Rule, which: str, side: Any) -> Iterator[str]:
+    """Say if a side cannot be called with a builder, the holes and every operand."""
+    wanted = ", ".join(("builder", "holes", *rule.operands))
+    try:
+        parameters = inspect.signature(side)
+    except TypeError:
+        yield f"its {which} is {type(side).__name__}, not a function of ({wanted})"
+        return
+    try:
+        parameters.bind(None, None, *rule.operands)
+    except TypeError:
+        yield f"its {which} takes {parameters}, but is called with ({wanted})"
 
 
 def _numbers(rule: Rule) -> Iterator[str]:

@@ -46,7 +46,31 @@ def test_a_precondition_that_fails_is_told() -> None:
     when = (dataclasses.replace(GUARDED.when[0], holds=fails),)
     message = refused("rule-not-proved", dataclasses.replace(GUARDED, when=when))
     assert "its code fails in the check" in message
-    assert "KeyError: 'key'" in message
+    assert "KeyError: it looks up `key`, which is not there at test_rules_faulty.py:" in message
+    assert message.count("the operands are `x`, `y`, the axis letters `k`") > 0
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"rhs": lambda b, h, x, y: [x]}, "returns list, not a Value or a tuple of Values"),
+        ({"rhs": lambda b, h, x, y: None}, "returns NoneType, not a Value or a tuple of Values"),
+        ({"rhs": lambda b, h, x, y: (x, 3)}, "returns a tuple with int, not of Values"),
+        (
+            {"spellings": (rules.Spelling(lambda b, h, x, y: [b.add(Negate(), x)]),)},
+            "returns list, not a Value or a tuple of Values",
+        ),
+        (
+            {"rhs": lambda b, h, x: x},
+            "its right side takes (b, h, x), but is called with (builder, holes, x, y)",
+        ),
+        ({"rhs": 3}, "its right side is int, not a function of (builder, holes, x, y)"),
+        ({"below": {"x": "unknown"}}, "it looks up `unknown`, which is not there"),
+        ({"holes": lambda sizes: {"z": sizes["q"]}}, "it looks up `q`, which is not there"),
+    ],
+)
+def test_what_a_side_gets_wrong_is_said(change: Any, text: str) -> None:
+    assert text in refused("rule-not-proved", dataclasses.replace(RULE, **change))
 
 
 @pytest.mark.parametrize(
