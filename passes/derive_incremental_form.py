@@ -21,34 +21,25 @@ from ascendfx.ir.ops import (
     Reshape,
 )
 from ascendfx.ir.program import Program
-from ascendfx.ir.size import Dim, named_size, names_in, product
-from ascendfx.ir.tensor_type import DType, TensorType
+from ascendfx.ir.size import Dim, names_in, product
+from ascendfx.ir.tensor_type import TensorType
 from ascendfx.passes.drop_batch_axis import ROWS, DropBatchAxis
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.find_cache_cut import CacheCut, find_cache_cut
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
 from ascendfx.passes.projected_from_one import projected_from_one
+from ascendfx.passes.serving_signature import (
+    BLOCKS,
+    CONTEXT,
+    CONTROLS,
+    I32_ROWS,
+    LAYER_CONTROLS,
+    REQUESTS,
+    check_signature,
+    further_inputs,
+)
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.token_dependence import dependent_values, token_inputs
-
-REQUESTS = named_size("requests")
-CONTEXT = named_size("context")
-BLOCKS = named_size("blocks")
-TABLE_BLOCKS = named_size("table_blocks")
-
-_I32_ROWS = TensorType(DType.I32, (ROWS,))
-CONTROLS: dict[str, TensorType] = {
-    "token_ids": _I32_ROWS,
-    "positions": _I32_ROWS,
-    "slots": _I32_ROWS,
-    "row_request": _I32_ROWS,
-    "block_table": TensorType(DType.I32, (REQUESTS, TABLE_BLOCKS)),
-    "logit_rows": TensorType(DType.I32, (REQUESTS,)),
-}
-"""Control inputs of the serving form, in the order of its signature: the ids of the rows, their
-positions, where their cache entries go, whose rows they are, the blocks of each request, and the
-rows whose logits are wanted."""
-_LAYER_CONTROLS = ("positions", "slots", "row_request", "block_table")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +50,8 @@ class DeriveIncrementalForm(ProgramPass):
     stands. Counting along the token axis becomes the input ``positions``. Each attention reads its
     key side from a cache that `find_cache_cut` places. What follows the last attention is computed
     for the rows in ``logit_rows`` only, because token-wise operations commute with choosing rows.
+    A draft layer, ``logits, hidden..(token_ids, hidden..)``, reads and returns hidden states of all
+    rows.
 
     Fidelity: real. The arithmetic of each row is unchanged; a kernel may sum in another order.
 
@@ -75,42 +68,33 @@ class DeriveIncrementalForm(ProgramPass):
         """Transform the captured and raised program.
 
         Raises:
-            GraphError: The entry is not ``logits(token_ids)``, an attention is masked by something
-                else than causality, or tokens are mixed outside attention.
+            GraphError: The entry is neither a language model nor a draft layer, an attention is
+                masked by something else than causality, or tokens are mixed outside attention.
         """
-        _check_signature(program)
+        check_signature(program)
         program = DropBatchAxis().run(program).program
-        sources = token_inputs(program, "token_ids")
+        sources = token_inputs(program)
         layers = {
             graph.name: _Layer(graph, sources[graph.name], self.block_tokens).run()
             for graph in program.graphs[1:]
             if any(isinstance(node.op, Attention) for node in graph.nodes)
         }
-        entry = _Entry(program, layers, sources[program.main.name], self.block_tokens).run()
+        entry = _Entry(program, layers, self.block_tokens)
+        main = entry.run()
         others = tuple(
             layers[graph.name].graph if graph.name in layers else graph
             for graph in program.graphs[1:]
         )
-        cuts = [cut for layer in layers.values() for cut in layer.cuts]
+        cuts = [*(cut for layer in layers.values() for cut in layer.cuts), *entry.cuts.values()]
         statistics = {
             "caches per layer": max((len(cut.values) for cut in cuts), default=0),
             "cached elements per token and layer": max((cut.elements for cut in cuts), default=0),
         }
-        serving = Program((entry, *others), program.recipes)
+        serving = Program((main, *others), program.recipes)
         # The key side over the rows of the step is dead now, and the one over the cache is there
         # once per operand.
         serving = ShareCommon().run(DropUnused().run(serving).program).program
         return PassResult(serving, statistics)
-
-
-def _check_signature(program: Program) -> None:
-    kinds = program.main.input_types
-    if list(kinds) != ["token_ids"] or len(program.main.outputs) != 1:
-        raise GraphError(
-            code="not-a-language-model",
-            reason=f"the entry has inputs {list(kinds)} and {len(program.main.outputs)} outputs",
-            hint="serving needs one input `token_ids` [batch, tokens] and one output, the logits",
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,19 +107,60 @@ class _IncrementalLayer:
 class _Rows:
     """Rebuilds a graph whose token axis counts rows; shared by layers and entry."""
 
-    def __init__(self, graph: Graph, sources: tuple[Value, ...], block_tokens: int) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        sources: tuple[Value, ...],
+        block_tokens: int,
+        calls: tuple[int, ...] = (),
+    ) -> None:
         self._graph = graph
         self._sources = sources
         self._block = block_tokens
         self._builder = GraphBuilder(graph.name)
         self._moved: dict[Value, Value] = {}
         self._controls: dict[str, Value] = {}
+        self._old: dict[Value, Value] = {}  # the cache of each stored value, before this step
+        self._new: dict[Value, Value] = {}  # and with its rows
+        own = [i for i, node in enumerate(graph.nodes) if isinstance(node.op, Attention)]
+        self._mixing = sorted((*own, *calls))
+        self.cuts = {position: self._cut(position) for position in own}
+
+    def _cut(self, position: int) -> CacheCut:
+        node = self._graph.nodes[position]
+        op = node.op
+        if not isinstance(op, Attention) or not op.causal or op.masked:
+            raise GraphError(
+                code="not-causal",
+                reason="this attention is not causal, so earlier tokens depend on later ones",
+                location=node.location,
+                hint="only models whose mask is exactly causal have an incremental form",
+            )
+        earlier = [v for i in self._mixing if i < position for v in _results(self._graph, i)]
+        queries, keys, values, _ = op.roles([_without_batch(self._graph, v) for v in node.operands])
+        return find_cache_cut(
+            self._graph,
+            [*keys, values],
+            sources=(*self._sources, *earlier),
+            token_axis=ROWS,
+            excluded=projected_from_one(self._graph, queries[0], keys, values),
+        )
+
+    def _cache_type(self, value: Value) -> TensorType:
+        kind = self._graph.type_of(value)
+        return kind.with_shape((BLOCKS, self._block, *kind.shape[1:]))
 
     def _copy(self, position: int, node: Node) -> None:
-        results = self._builder.add_multi(
-            self._counted(node.op, position), *(self._moved[v] for v in node.operands)
-        )
-        self._set(position, results)
+        """Rebuild a node for all rows."""
+        if _counts_positions(node.op):
+            self._set(position, (self._positions(node),))
+        elif isinstance(node.op, Attention):
+            self._set(position, (self._attend(position, node.op, node.operands),))
+        else:
+            op = self._counted(node.op, position)
+            self._set(
+                position, self._builder.add_multi(op, *(self._moved[v] for v in node.operands))
+            )
 
     def _set(self, position: int, results: tuple[Value, ...]) -> None:
         self._moved.update((Value(position, i), result) for i, result in enumerate(results))
@@ -152,83 +177,22 @@ class _Rows:
 
     def _positions(self, node: Node) -> Value:
         positions, kind = self._controls["positions"], node.types[0]
-        return positions if kind == _I32_ROWS else self._builder.add(Cast(kind.dtype), positions)
+        return positions if kind == I32_ROWS else self._builder.add(Cast(kind.dtype), positions)
 
-
-class _Layer(_Rows):
-    def run(self) -> _IncrementalLayer:
-        attentions = [i for i, n in enumerate(self._graph.nodes) if isinstance(n.op, Attention)]
-        cuts = tuple(self._cut(position, attentions) for position in attentions)
-        stored = sorted({value for cut in cuts for value in cut.values})
-        kinds = tuple(self._cache_type(value) for value in stored)
-        self._add_inputs(kinds)
-        caches: dict[Value, Value] = {}
-        for position, node in enumerate(self._graph.nodes):
-            if isinstance(node.op, Input):
-                continue
-            with self._builder.at(node.location):
-                if _counts_positions(node.op):
-                    self._set(position, (self._positions(node),))
-                elif isinstance(node.op, Attention):
-                    cut = cuts[attentions.index(position)]
-                    self._set(position, (self._attend(node, cut, stored, caches),))
-                else:
-                    self._copy(position, node)
-        outputs = [self._moved[v] for v in self._graph.outputs]
-        outputs += [caches[value] for value in stored]
-        return _IncrementalLayer(self._builder.build(*outputs), cuts, kinds)
-
-    def _cut(self, position: int, attentions: list[int]) -> CacheCut:
-        node = self._graph.nodes[position]
-        op = node.op
-        if not isinstance(op, Attention) or not op.causal or op.masked:
-            raise GraphError(
-                code="not-causal",
-                reason="this attention is not causal, so earlier tokens depend on later ones",
-                location=node.location,
-                hint="only models whose mask is exactly causal have an incremental form",
-            )
-        earlier = tuple(Value(i) for i in attentions if i < position)
-        queries, keys, values, _ = op.roles([_without_batch(self._graph, v) for v in node.operands])
-        return find_cache_cut(
-            self._graph,
-            [*keys, values],
-            sources=(*self._sources, *earlier),
-            token_axis=ROWS,
-            excluded=projected_from_one(self._graph, queries[0], keys, values),
-        )
-
-    def _cache_type(self, value: Value) -> TensorType:
-        kind = self._graph.type_of(value)
-        return kind.with_shape((BLOCKS, self._block, *kind.shape[1:]))
-
-    def _add_inputs(self, caches: tuple[TensorType, ...]) -> None:
-        for value in self._graph.inputs:
-            node = self._graph.nodes[value.node]
-            self._moved[value] = self._builder.add(node.op)
-        for name in _LAYER_CONTROLS:
-            self._controls[name] = self._builder.add(Input(name, CONTROLS[name]))
-        for i, kind in enumerate(caches):
-            self._controls[f"cache.{i}"] = self._builder.add(Input(f"cache.{i}", kind))
-
-    def _attend(
-        self, node: Node, cut: CacheCut, stored: list[Value], caches: dict[Value, Value]
-    ) -> Value:
-        op = node.op
-        assert isinstance(op, Attention)  # noqa: S101  # the caller selects attentions
+    def _attend(self, position: int, op: Attention, operands: tuple[Value, ...]) -> Value:
+        cut = self.cuts[position]
         read: dict[Value, Value] = {}
         for value in cut.values:
-            if value not in caches:
-                old = self._controls[f"cache.{stored.index(value)}"]
-                slots = self._controls["slots"]
-                caches[value] = self._builder.add(CacheWrite(), old, slots, self._moved[value])
+            if value not in self._new:
+                old, slots = self._old[value], self._controls["slots"]
+                self._new[value] = self._builder.add(CacheWrite(), old, slots, self._moved[value])
             pages = self._builder.add(
-                CacheRead(CONTEXT), caches[value], self._controls["block_table"]
+                CacheRead(CONTEXT), self._new[value], self._controls["block_table"]
             )
             kind = self._builder.type_of(pages)
             flat = (product(kind.shape[:2]), *kind.shape[2:])
             read[value] = self._builder.add(Reshape(flat), pages)
-        queries, keys, values, _ = op.roles([_without_batch(self._graph, v) for v in node.operands])
+        queries, keys, values, _ = op.roles([_without_batch(self._graph, v) for v in operands])
         return self._builder.add(
             RaggedAttention(op.parts, op.scale),
             *(self._moved[query] for query in queries),
@@ -254,69 +218,112 @@ class _Layer(_Rows):
         return self._builder.add(Reshape((REQUESTS, CONTEXT, *kind.shape[1:])), result)
 
 
+class _Layer(_Rows):
+    def run(self) -> _IncrementalLayer:
+        stored = sorted({value for cut in self.cuts.values() for value in cut.values})
+        kinds = tuple(self._cache_type(value) for value in stored)
+        self._add_inputs(stored, kinds)
+        for position, node in enumerate(self._graph.nodes):
+            if not isinstance(node.op, Input):
+                with self._builder.at(node.location):
+                    self._copy(position, node)
+        outputs = [self._moved[v] for v in self._graph.outputs]
+        outputs += [self._new[value] for value in stored]
+        return _IncrementalLayer(self._builder.build(*outputs), tuple(self.cuts.values()), kinds)
+
+    def _add_inputs(self, stored: list[Value], kinds: tuple[TensorType, ...]) -> None:
+        for value in self._graph.inputs:
+            self._moved[value] = self._builder.add(self._graph.op_of(value))
+        for name in LAYER_CONTROLS:
+            self._controls[name] = self._builder.add(Input(name, CONTROLS[name]))
+        for i, (value, kind) in enumerate(zip(stored, kinds, strict=True)):
+            self._old[value] = self._builder.add(Input(f"cache.{i}", kind))
+
+
 class _Entry(_Rows):
     def __init__(
-        self,
-        program: Program,
-        layers: dict[str, _IncrementalLayer],
-        sources: tuple[Value, ...],
-        block_tokens: int,
+        self, program: Program, layers: dict[str, _IncrementalLayer], block_tokens: int
     ) -> None:
-        super().__init__(program.main, sources, block_tokens)
+        graph = program.main
         self._layers = layers
+        calls = (i for i, node in enumerate(graph.nodes) if self._is_layer(node))
+        super().__init__(graph, graph.inputs, block_tokens, tuple(calls))
+        self._further = further_inputs(program)
 
     def run(self) -> Graph:
-        calls = [i for i, node in enumerate(self._graph.nodes) if self._is_layer(node)]
-        if not calls:
+        if not self._mixing and not self._further:
             raise GraphError(
                 code="no-attention",
                 reason="the program has no layer with an attention",
                 hint="raise it first; what nearly matched stands in `serving/index.json` of the "
                 "folder that `--dump-dir` names",
             )
-        for name, kind in CONTROLS.items():
-            self._controls[name] = self._builder.add(Input(name, kind))
-        self._moved[self._sources[0]] = self._controls["token_ids"]
-        caches = {position: self._cache_inputs(i, position) for i, position in enumerate(calls)}
-        last = calls[-1]
-        tail = dependent_values(self._graph, _results(self._graph, last))
-        new_caches: list[Value] = []
+        self._add_inputs()
+        caches = self._cache_inputs()
+        tail = self._tail()
         chosen: dict[Value, Value] = {}
         for position, node in enumerate(self._graph.nodes):
             with self._builder.at(node.location):
                 if isinstance(node.op, Input):
                     continue
-                if _counts_positions(node.op):
-                    self._set(position, (self._positions(node),))
-                elif position in caches:
-                    new_caches += self._call(position, node, caches[position])
+                if isinstance(node.op, Call) and position in caches:
+                    caches[position] = self._call(position, node, node.op, caches[position])
                 elif Value(position) in tail:
                     self._copy_chosen(position, node, chosen)
                 else:
                     self._copy(position, node)
         logits = self._chosen(self._graph.outputs[0], chosen)
         tokens = self._builder.add(Argmax(), logits)
-        return self._builder.build(tokens, logits, *new_caches)
+        states = (self._moved[v] for v in self._graph.outputs[1:])
+        new = {old: self._new[value] for value, old in self._old.items()}
+        written = (new.get(v, v) for each in caches.values() for v in each)
+        return self._builder.build(tokens, logits, *states, *written)
 
     def _is_layer(self, node: Node) -> bool:
         return isinstance(node.op, Call) and node.op.callee in self._layers
 
-    def _cache_inputs(self, layer: int, position: int) -> list[Value]:
-        op = self._graph.nodes[position].op
-        assert isinstance(op, Call)  # noqa: S101  # the caller selects calls
-        return [
-            self._builder.add(Input(f"cache.{layer}.{i}", kind))
-            for i, kind in enumerate(self._layers[op.callee].cache_types)
-        ]
+    def _tail(self) -> frozenset[Value]:
+        """Return what depends on the last attention and is needed for the chosen rows only."""
+        last = _results(self._graph, self._mixing[-1]) if self._mixing else self._sources
+        everywhere = self._graph.needed(self._graph.outputs[1:])
+        behind = dependent_values(self._graph, last) - frozenset(last)
+        return frozenset(value for value in behind if value.node not in everywhere)
 
-    def _call(self, position: int, node: Node, caches: list[Value]) -> list[Value]:
-        op = node.op
-        assert isinstance(op, Call)  # noqa: S101  # the caller selects calls
+    def _add_inputs(self) -> None:
+        tokens, *controls = CONTROLS.items()
+        for name, kind in (tokens, *self._further.items(), *controls):
+            self._controls[name] = self._builder.add(Input(name, kind))
+        names = self._graph.input_types
+        for name, value in zip(names, self._graph.inputs, strict=True):
+            self._moved[value] = self._controls[name]
+
+    def _cache_inputs(self) -> dict[int, list[Value]]:
+        """Add the caches of each call and attention; those of a call are its own."""
+        found: dict[int, list[Value]] = {}
+        for layer, position in enumerate(self._mixing):
+            op = self._graph.nodes[position].op
+            values = [] if isinstance(op, Call) else self._unseen(position)
+            kinds = (
+                self._layers[op.callee].cache_types
+                if isinstance(op, Call)
+                else map(self._cache_type, values)
+            )
+            inputs = [
+                self._builder.add(Input(f"cache.{layer}.{i}", kind)) for i, kind in enumerate(kinds)
+            ]
+            self._old.update(zip(values, inputs, strict=False))
+            found[position] = inputs
+        return found
+
+    def _unseen(self, position: int) -> list[Value]:
+        return [value for value in self.cuts[position].values if value not in self._old]
+
+    def _call(self, position: int, node: Node, op: Call, caches: list[Value]) -> list[Value]:
         body = self._layers[op.callee].graph
         results = self._builder.add_multi(
             replace(op, types=body.output_types),
             *(self._moved[v] for v in node.operands),
-            *(self._controls[name] for name in _LAYER_CONTROLS),
+            *(self._controls[name] for name in LAYER_CONTROLS),
             *caches,
         )
         self._set(position, results[: len(node.types)])
@@ -326,7 +333,7 @@ class _Entry(_Rows):
         """Return the rows of ``value`` that ``logit_rows`` names."""
         kind = self._graph.type_of(value)
         if value not in chosen:
-            if ROWS not in kind.shape:
+            if not any("rows" in names_in(size) for size in kind.shape):
                 return self._moved[value]
             if kind.shape[0] != ROWS:
                 raise GraphError(

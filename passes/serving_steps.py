@@ -108,6 +108,7 @@ class ServingSteps:
         weights: The checkpoint by key.
         requests: Number of requests.
         table_blocks: Blocks of a request.
+        states: What the last step returned between logits and caches: hidden states of its rows.
     """
 
     program: Program
@@ -117,14 +118,23 @@ class ServingSteps:
     caches: dict[str, Array] = field(init=False)
     lengths: list[int] = field(init=False)
     pages: Pages = field(init=False)
+    states: tuple[Array, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         self.pages = Pages(self.requests, self.table_blocks, block_tokens(self.program))
         self.caches = empty_caches(self.program, self.pages.blocks)
         self.lengths = [0] * self.requests
 
-    def step(self, ids: Sequence[Sequence[int]], only: Sequence[int] | None = None) -> Array:
-        """Append ``ids[i]`` to request ``only[i]``; return the logits after each last token."""
+    def step(
+        self, ids: Sequence[Sequence[int]], only: Sequence[int] | None = None, **given: Array
+    ) -> Array:
+        """Append ``ids[i]`` to request ``only[i]``; return the logits after each last token.
+
+        Args:
+            ids: Tokens by request.
+            only: Which requests take part; by default all.
+            given: Further inputs, such as the hidden states of all rows for a draft layer.
+        """
         requests = list(range(self.requests)) if only is None else list(only)
         starts = [self.lengths[request] for request in requests]
         controls = self.pages.controls(ids, starts, requests)
@@ -132,10 +142,11 @@ class ServingSteps:
             self.lengths[request] += len(each)
         outputs = interpret(
             self.program,
-            given_first({**self.caches, **controls}, self.weights),
+            given_first({**self.caches, **controls, **given}, self.weights),
             sizes={"context": max(self.lengths[request] for request in requests)},
         )
         self.caches = caches_after(self.program, outputs)
+        self.states = tuple(outputs[2 : len(outputs) - len(self.caches)])
         if not np.array_equal(outputs[0], np.argmax(outputs[1], axis=-1)):
             raise AssertionError("the sampled tokens are not those of the largest logits")
         return outputs[1]

@@ -5,7 +5,7 @@ from ascendfx.ir.ops import GatherRows, Input
 from ascendfx.ir.size import Dim, named_size
 from ascendfx.ir.step_state import OPTION_COLUMNS, STATE_COLUMNS, STEP_COLUMNS, STOP_COLUMNS
 from ascendfx.ir.tensor_type import DType, TensorType
-from ascendfx.passes.derive_incremental_form import CONTROLS, REQUESTS
+from ascendfx.passes.serving_signature import CONTROLS, REQUESTS
 
 STEPS = named_size("steps")
 """Steps whose tokens the device keeps until the host reads them."""

@@ -19,15 +19,14 @@ def dependent_values(graph: Graph, sources: Collection[Value]) -> frozenset[Valu
     return frozenset(found)
 
 
-def token_inputs(program: Program, token_ids: str) -> dict[str, tuple[Value, ...]]:
-    """Return, for each graph, its inputs that depend on the entry's input ``token_ids``.
+def token_inputs(program: Program) -> dict[str, tuple[Value, ...]]:
+    """Return, for each graph, its inputs that depend on an input of the entry.
 
     An input of a function depends on the tokens if it does in any call.
     """
     entry = program.main
-    names = list(entry.input_types)
     found: dict[str, set[Value]] = {graph.name: set() for graph in program.graphs}
-    found[entry.name] = {entry.inputs[names.index(token_ids)]}
+    found[entry.name] = set(entry.inputs)
     pending = [entry]
     while pending:
         graph = pending.pop()

@@ -14,8 +14,9 @@ from ascendfx.ir.capture.shorten_layers import NotAChainError, Run, find_runs, s
 from ascendfx.ir.capture.simplify_positions import simplify_positions
 from ascendfx.ir.capture.translate import translate
 from ascendfx.ir.program import Program
+from ascendfx.ir.tensor_type import TensorType
 
-_AXES = (("batch", "tokens"),)
+_AXES = ("batch", "tokens")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +34,18 @@ class Tracing:
     remarks: tuple[str, ...] = ()
 
 
-def capture_program(model: nn.Module, *, shorten: bool = True) -> Tracing:
-    """Return the program of a model's plain forward.
+def capture_program(
+    model: nn.Module, *, shorten: bool = True, hidden: TensorType | None = None
+) -> Tracing:
+    """Return the program of the plain forward of a model or of a draft layer.
 
     Each distinct layer is one function. The model is left as it was; tensors are not read.
 
     Args:
         model: Its tensors need no memory, see `copy_without_values`.
         shorten: Trace only two layers of each run of equal ones.
+        hidden: Type of the hidden states that a draft layer reads, ``[batch, tokens, H]``; then the
+            entry has a second input ``hidden`` and two more outputs, see `DraftOf`.
 
     Raises:
         GraphError: The model cannot be captured.
@@ -51,7 +56,7 @@ def capture_program(model: nn.Module, *, shorten: bool = True) -> Tracing:
     remarks: list[str] = []
     with exportable(model):
         for chosen in (runs, ()):
-            found = _attempt(model, lists, chosen, canonical)
+            found = _attempt(model, lists, chosen, canonical, hidden)
             if isinstance(found, Tracing):
                 return replace(found, remarks=(*remarks, *found.remarks))
             remarks.append(f"every layer was traced, which takes longer: {found}")
@@ -73,14 +78,16 @@ def _attempt(
     lists: tuple[LayerList, ...],
     runs: tuple[Run, ...],
     canonical: Mapping[str, str],
+    hidden: TensorType | None,
 ) -> Tracing | str:
     """Trace with shortened runs; return the reason if that does not work out."""
     with shortened(model, runs):
         try:
-            exported = export_model(model)
+            exported = export_model(model, hidden)
         except NotAChainError:
             return "the layers of a run are not called alike"
-    flat, constants = translate(exported, WRAPPER_PREFIX, _AXES, canonical)
+    axes = (_AXES,) if hidden is None else (_AXES, _AXES)
+    flat, constants = translate(exported, WRAPPER_PREFIX, axes, canonical)
     outlined = outline_layers(simplify_positions(flat), [each.path for each in lists])
     program = repeat_layers(outlined, runs, canonical)
     return program if isinstance(program, str) else Tracing(program, constants, outlined.remarks)

@@ -48,12 +48,16 @@ class CapturedModel:
         source: The tensors that its parameters name.
         facts: What else is known of the model.
         remarks: What the capture could not do as well as usual, for the report.
+        drafts: A program per draft layer: entry ``draft`` from ``token_ids`` and hidden states
+            ``hidden [batch, tokens, H]`` to logits, the hidden state behind the layer's last norm,
+            and the one before it. Its parameters are in ``source``, too.
     """
 
     program: Program
     source: TensorSource
     facts: ModelFacts
     remarks: tuple[str, ...] = ()
+    drafts: tuple[Program, ...] = ()
 
 
 def end_ids_of(config: dict[str, Any]) -> tuple[int, ...]:

@@ -4,7 +4,7 @@ import inspect
 import io
 import logging
 import warnings
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager, redirect_stderr
 from typing import Any
 
@@ -23,9 +23,13 @@ from torch.export import Dim, ExportedProgram, default_decompositions
 from torch.overrides import TorchFunctionMode
 
 from ascendfx.ir.capture.aten import HANDLERS
+from ascendfx.ir.capture.draft_results import draft_results
 from ascendfx.ir.capture.locate import location_of_error
 from ascendfx.ir.capture.state_check import refuse_changes, state_of
+from ascendfx.ir.capture.without_values import TORCH_DTYPES
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.size import bind_size
+from ascendfx.ir.tensor_type import TensorType
 
 WRAPPER_PREFIX = "model"
 """What stands before every name in the exported program."""
@@ -34,8 +38,8 @@ _BATCH, _TOKENS = 3, 7
 """Sizes of the sample; distinct and not 0 or 1, so that no size is taken for a special one."""
 
 
-class LogitsOf(nn.Module):
-    """The plain forward of a language model: ids ``[batch, tokens]`` to logits."""
+class _Watched(nn.Module):
+    """Calls a module as it is called outside training, and refuses changes of itself."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -44,15 +48,32 @@ class LogitsOf(nn.Module):
         self._modules_themselves = (model,)
         self._keywords = _keywords_for(model.forward)
 
-    def forward(self, token_ids: Tensor) -> Tensor:
-        """Return the logits, whatever the model wraps them in."""
+    def call(self, *arguments: Tensor) -> Any:
+        """Return what the module returns."""
         before = state_of(self._modules_themselves[0])
         with _DropoutIsIdentity():
-            found = self.model(token_ids, **self._keywords)
+            found = self.model(*arguments, **self._keywords)
         refuse_changes(self._modules_themselves[0], before)
+        return found
+
+
+class LogitsOf(_Watched):
+    """The plain forward of a language model: ids ``[batch, tokens]`` to logits."""
+
+    def forward(self, token_ids: Tensor) -> Tensor:
+        """Return the logits, whatever the model wraps them in."""
+        found = self.call(token_ids)
         if isinstance(found, Tensor):
             return found
         return found.logits if hasattr(found, "logits") else found[0]
+
+
+class DraftOf(_Watched):
+    """A draft layer: ids and hidden states to logits and hidden states."""
+
+    def forward(self, token_ids: Tensor, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return logits, the hidden state behind the last norm, and the one before it."""
+        return draft_results(self.call(token_ids, hidden), hidden)
 
 
 class _DropoutIsIdentity(TorchFunctionMode):
@@ -81,21 +102,29 @@ def _keywords_for(forward: Callable[..., Any]) -> dict[str, Any]:
     return {"use_cache": False} if "use_cache" in parameters else {}
 
 
-def export_model(model: nn.Module) -> ExportedProgram:
+def export_model(model: nn.Module, hidden: TensorType | None = None) -> ExportedProgram:
     """Return the functional ATen program of ``model`` with symbolic batch and tokens.
 
     Its tensors need no memory, see `copy_without_values`.
 
+    Args:
+        model: A language model, or a draft layer.
+        hidden: Type of the hidden states that a draft layer reads; None for a language model.
+
     Raises:
         GraphError: The control flow depends on values, or the model cannot be traced.
     """
-    sample = torch.zeros(_BATCH, _TOKENS, dtype=torch.int64)
+    sample = {"token_ids": torch.zeros(_BATCH, _TOKENS, dtype=torch.int64)}
+    if hidden is not None:
+        kind = TORCH_DTYPES[hidden.dtype]
+        sample["hidden"] = torch.zeros(_BATCH, _TOKENS, bind_size(hidden.shape[-1], {}), dtype=kind)
+    called = LogitsOf(model) if hidden is None else DraftOf(model)
     try:
         with _quiet(), torch.no_grad():
             exported = torch.export.export(
-                LogitsOf(model),
-                (sample,),
-                dynamic_shapes={"token_ids": {0: Dim.DYNAMIC, 1: Dim.DYNAMIC}},
+                called,
+                tuple(sample.values()),
+                dynamic_shapes={name: {0: Dim.DYNAMIC, 1: Dim.DYNAMIC} for name in sample},
                 strict=False,
             )
             return _written_out(exported.run_decompositions({}))
@@ -112,14 +141,14 @@ def export_model(model: nn.Module) -> ExportedProgram:
         AssertionError,
         TorchDynamoException,
     ) as error:
-        raise _explained(error, fails_itself=_fails(model, sample, error)) from error
+        raise _explained(error, fails_itself=_fails(called, sample, error)) from error
 
 
-def _fails(model: nn.Module, sample: Tensor, traced: BaseException) -> bool:
+def _fails(called: nn.Module, sample: Mapping[str, Tensor], traced: BaseException) -> bool:
     """Whether a plain call, with sizes and no values, fails where tracing did."""
     try:
         with _quiet(), torch.no_grad(), FakeTensorMode(allow_non_fake_inputs=True):
-            LogitsOf(model)(sample)
+            called(*sample.values())
     except (GraphError, *_NEEDS_VALUES):
         return False
     except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
@@ -206,7 +235,7 @@ def _explained(error: BaseException, *, fails_itself: bool) -> GraphError:
             f"the model cannot be called: {type(error).__name__}: {first}",
             location,
             hint=(
-                "it fails without ascendfx, too: call model(token_ids) to see where; most often "
+                "it fails without ascendfx, too: call it to see where; most often "
                 "sizes of its configuration do not fit each other"
             ),
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ascendfx.ir.capture.captured_model import CapturedModel, end_ids_of
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import ArraySource, LayeredSource
-from ascendfx.ir.tensor_type import DType, TensorType
+from ascendfx.ir.tensor_type import DType
 from ascendfx.runtime.checkpoint.checkpoint_source import (
     SCALE_SUFFIX,
     CheckpointSource,
@@ -19,6 +19,7 @@ from ascendfx.runtime.checkpoint.checkpoint_source import (
 from ascendfx.runtime.checkpoint.read_directory import read_config, read_json, stored_tensors
 from ascendfx.runtime.checkpoint.safetensors_file import StoredTensor
 from ascendfx.runtime.checkpoint.traced_directory import (
+    TensorsOfModel,
     TracedDirectory,
     read_trace,
     trace_file,
@@ -34,6 +35,7 @@ def capture_model(
     *,
     dtype: DType | None = None,
     trace_folder: Path | None = None,
+    drafts: "bool | nn.Module" = False,
 ) -> CapturedModel:
     """Return the plain forward of a model as a program, and where its weights are.
 
@@ -45,74 +47,127 @@ def capture_model(
         dtype: Element format of parameters and hidden states; the model's own by default.
         trace_folder: Keeps what tracing a directory yields, so that the next time needs neither
             torch nor transformers; None: trace each time.
+        drafts: Whether to capture the draft layers of a directory, too; or a draft module of the
+            caller, see `capture_draft`.
 
     Raises:
-        GraphError: The model cannot be captured, its files do not fit it, or a package that is
-            needed for capturing is not installed.
+        GraphError: The model or the draft cannot be captured, files do not fit it, or a package
+            that is needed for capturing is not installed.
     """
+    own = drafts is True
     if isinstance(model, str | PathLike):
-        return _capture_directory(Path(model), dtype, trace_folder)
-    from ascendfx.ir.capture.capture_module import capture_module  # noqa: PLC0415  # imports torch
+        main, captured = None, _capture_directory(Path(model), dtype, trace_folder, drafts=own)
+    elif own:
+        raise _no_draft(f"the module `{type(model).__name__}`", "brings no draft layer")
+    else:
+        from ascendfx.ir.capture.capture_module import capture_module  # noqa: PLC0415  # torch
 
-    return capture_module(model, dtype=dtype)
+        main, captured = model, capture_module(model, dtype=dtype)
+    if isinstance(drafts, bool):
+        return captured
+    _check_packages("torch")
+    from ascendfx.ir.capture.capture_draft import capture_draft  # noqa: PLC0415  # imports torch
+
+    return capture_draft(drafts, main, captured, dtype=dtype)
 
 
 def _capture_directory(
-    directory: Path, dtype: DType | None, trace_folder: Path | None
+    directory: Path, dtype: DType | None, trace_folder: Path | None, *, drafts: bool
 ) -> CapturedModel:
     config = read_config(directory)
     stored = stored_tensors(directory)
-    file = trace_file(trace_folder, directory, dtype) if trace_folder else None
+    if drafts and not _draft_layers(config):
+        raise _no_draft(str(directory / "config.json"), "names no `num_nextn_predict_layers`")
+    file = trace_file(trace_folder, directory, dtype, drafts=drafts) if trace_folder else None
     traced = read_trace(file) if file else None
     block = (config.get("quantization_config") or {}).get("weight_block_size") or (128, 128)
 
-    def check(
-        wanted: Mapping[str, TensorType], aliases: Collection[str], buffers: Collection[str]
-    ) -> tuple[CheckpointSource, tuple[str, ...]]:
-        source = source_of_checkpoint(stored, wanted, block=(block[0], block[1]))
-        computed = {f".{key.rsplit('.', 1)[-1]}" for key in buffers}
-        return source, _refuse_extra(source, stored, {*wanted, *aliases, *computed}, config)
+    def check(parts: TensorsOfModel) -> tuple[CheckpointSource, tuple[str, ...]]:
+        _check_drafts(stored, parts, directory)
+        source = source_of_checkpoint(stored, parts.wanted, block=(block[0], block[1]))
+        computed = {f".{key.rsplit('.', 1)[-1]}" for key in parts.buffers}
+        allowed = {*parts.wanted, *parts.aliases, *parts.copies, *computed}
+        left_out = frozenset[str]() if drafts else _draft_layers(config)
+        return source, _refuse_extra(source, stored, allowed, left_out)
 
     if traced is None:
-        traced = _trace(directory, dtype, check)
+        traced = _trace(directory, dtype, check, drafts=len(_draft_layers(config)) if drafts else 0)
         if file:
             write_trace(file, traced)
-    source, drafts = check(traced.wanted, traced.aliases, traced.buffers)
+    source, remarks = check(traced.tensors)
     generation = directory / "generation_config.json"
     ends = end_ids_of(read_json(generation)) if generation.is_file() else ()
     facts = replace(
         traced.facts, directory=directory, end_ids=ends or traced.facts.end_ids, config=config
     )
-    sources = (ArraySource(traced.constants), ArraySource(traced.buffers), source)
-    remarks = (*traced.remarks, *drafts)
-    return CapturedModel(traced.program, LayeredSource(sources), facts, remarks)
+    sources = (ArraySource(traced.constants), ArraySource(traced.tensors.buffers), source)
+    remarks = (*traced.remarks, *remarks)
+    return CapturedModel(traced.program, LayeredSource(sources), facts, remarks, traced.drafts)
 
 
-def _trace(directory: Path, dtype: DType | None, check: Callable[..., object]) -> TracedDirectory:
-    """Trace the model; what does not fit its files is refused before the long work."""
+def _trace(
+    directory: Path, dtype: DType | None, check: Callable[[TensorsOfModel], object], *, drafts: int
+) -> TracedDirectory:
+    """Trace the model and its draft layers; what does not fit its files is refused before that."""
     _check_packages("torch", "transformers")
     from ascendfx.ir.capture.build_model import build_model  # noqa: PLC0415  # imports torch
     from ascendfx.ir.capture.capture_module import capture_module  # noqa: PLC0415
+    from ascendfx.ir.capture.mtp_layers import mtp_layers, trace_mtp_layer  # noqa: PLC0415
     from ascendfx.ir.capture.weights_of_module import computed_buffers, weight_types  # noqa: PLC0415
 
     module = build_model(directory, dtype)
     wanted, aliases = weight_types(module)
-    buffers = computed_buffers(module)
-    check(wanted, aliases, buffers.tensors)
+    layers = mtp_layers(module, drafts, dtype) if drafts else ()
+    tensors = TensorsOfModel(
+        wanted=wanted | {key: kind for layer in layers for key, kind in layer.wanted.items()},
+        aliases=aliases,
+        buffers=computed_buffers(module).tensors,
+        copies={key: kind for layer in layers for key, kind in layer.copies.items()},
+        drafts=tuple(layer.path for layer in layers),
+    )
+    check(tensors)
     constants = ArraySource({})
     captured = capture_module(module, weights=constants)
     if isinstance(captured.source, LayeredSource) and isinstance(
         captured.source.sources[0], ArraySource
     ):
         constants = captured.source.sources[0]
+    traced = [trace_mtp_layer(layer) for layer in layers]
+    of_drafts = {key: array for each in traced for key, array in each.constants.items()}
     return TracedDirectory(
         program=captured.program,
+        drafts=tuple(each.program for each in traced),
         facts=captured.facts,
-        remarks=captured.remarks,
-        wanted=wanted,
-        aliases=aliases,
-        buffers=buffers.tensors,
-        constants=constants.tensors,
+        remarks=(*captured.remarks, *(remark for each in traced for remark in each.remarks)),
+        tensors=tensors,
+        constants={**constants.tensors, **of_drafts},
+    )
+
+
+def _check_drafts(
+    stored: Mapping[str, StoredTensor], parts: TensorsOfModel, directory: Path
+) -> None:
+    """Check that the draft layers are there, and that their copies could be the main tensors."""
+    for path in parts.drafts:
+        if not any(key.startswith(f"{path}.") for key in stored):
+            raise _no_draft(str(directory), f"announces a draft layer, but has no `{path}.*`")
+    for key, kind in parts.copies.items():
+        if key in stored and stored[key].shape != kind.shape:
+            raise GraphError(
+                "wrong-shape",
+                f"tensor `{key}` of {stored[key].file} has shape {list(stored[key].shape)}, the "
+                f"main model's has {list(kind.shape)}",
+                hint="a draft layer uses embedding and head of the main model; one with its own "
+                "vocabulary is not supported",
+            )
+
+
+def _no_draft(what: str, why: str) -> GraphError:
+    return GraphError(
+        "no-draft-layer",
+        f"{what} {why}",
+        hint="compile with draft_tokens=0, use a checkpoint with its `num_nextn_predict_layers` "
+        "layers, or pass a module as draft",
     )
 
 
@@ -120,9 +175,9 @@ def _refuse_extra(
     source: CheckpointSource,
     stored: Mapping[str, StoredTensor],
     allowed: Collection[str],
-    config: Mapping[str, Any],
+    left_out: Collection[str],
 ) -> tuple[str, ...]:
-    """Return a remark about draft layers; raise for any other tensor nobody reads."""
+    """Return a remark about layers that are left out; raise for any other tensor nobody reads."""
     used = {
         part
         for key in allowed
@@ -131,8 +186,7 @@ def _refuse_extra(
         for part in keys
     }
     extra = [key for key in stored if key not in used and not _allowed(key, allowed)]
-    drafts = _draft_layers(config)
-    unknown = [key for key in extra if drafts.isdisjoint(key.split("."))]
+    unknown = [key for key in extra if not set(left_out).intersection(key.split("."))]
     if unknown:
         raise GraphError(
             "extra-tensor",

@@ -11,7 +11,7 @@ import os
 import platform
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -48,30 +48,49 @@ def trace_folder_of(kernel_cache: Path | None) -> Path | None:
 
 
 @dataclass(frozen=True)
+class TensorsOfModel:
+    """Which tensors a directory must have, and which it may have.
+
+    Attributes:
+        wanted: Type of each tensor to load, by key.
+        aliases: Other names of shared tensors.
+        buffers: Buffers that the module's constructor computed.
+        copies: What draft layers repeat of the main model; not read.
+        drafts: Where draft layers are.
+    """
+
+    wanted: Mapping[str, TensorType]
+    aliases: frozenset[str]
+    buffers: Mapping[str, NDArray[Any]]
+    copies: Mapping[str, TensorType] = field(default_factory=dict[str, TensorType])
+    drafts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class TracedDirectory:
     """A directory's model without its weights.
 
     Attributes:
         program: The captured program.
+        drafts: The captured draft layers, if they were asked for.
         facts: What else is known of the model; directory, configuration and end ids are set anew
             each time, they are read from the directory.
         remarks: Of the capture.
-        wanted: Type of each tensor to load, by key.
-        aliases: Other names of shared tensors.
-        buffers: Buffers that the module's constructor computed.
+        tensors: What the directory's files are checked against.
         constants: Tensors that the trace found in the code.
     """
 
     program: Program
+    drafts: tuple[Program, ...]
     facts: ModelFacts
     remarks: tuple[str, ...]
-    wanted: Mapping[str, TensorType]
-    aliases: frozenset[str]
-    buffers: Mapping[str, NDArray[Any]]
+    tensors: TensorsOfModel
     constants: Mapping[str, NDArray[Any]]
 
 
-def trace_file(folder: Path, directory: Path, dtype: DType | None) -> Path | None:
+def trace_file(
+    folder: Path, directory: Path, dtype: DType | None, *, drafts: bool = False
+) -> Path | None:
     """Return the file for a directory, or None if code of its own decides what the model is."""
     config = (directory / "config.json").read_bytes()
     if b"auto_map" in config:
@@ -79,7 +98,8 @@ def trace_file(folder: Path, directory: Path, dtype: DType | None) -> Path | Non
     digest = hashlib.sha256(_code_digest())
     for text in (platform.python_version(), *map(_version, ("torch", "transformers", "numpy"))):
         digest.update(text.encode() + b"\0")
-    digest.update((dtype.value if dtype else "own").encode() + b"\0" + config)
+    layers = b"with drafts" if drafts else b""
+    digest.update((dtype.value if dtype else "own").encode() + b"\0" + layers + b"\0" + config)
     return folder / f"{digest.hexdigest()[:32]}.safetensors"
 
 
@@ -89,14 +109,19 @@ def read_trace(file: Path) -> TracedDirectory | None:
         with safe_open(file, framework="numpy") as opened:
             plain = json.loads(opened.metadata()[_FIELD])
             arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
-        program = _located(parse_program(plain["program"]), plain["places"], plain["locations"])
-        return TracedDirectory(
-            program=program,
-            facts=_facts(plain["facts"]),
-            remarks=tuple(plain["remarks"]),
-            wanted={name: read_types(text, UNKNOWN)[0] for name, text in plain["wanted"].items()},
+        tensors = TensorsOfModel(
+            wanted=_read_types(plain["wanted"]),
             aliases=frozenset(plain["aliases"]),
             buffers=_with_prefix(arrays, "buffer:"),
+            copies=_read_types(plain["copies"]),
+            drafts=tuple(plain["layers"]),
+        )
+        return TracedDirectory(
+            program=_read_program(plain["program"]),
+            drafts=tuple(map(_read_program, plain["drafts"])),
+            facts=_facts(plain["facts"]),
+            remarks=tuple(plain["remarks"]),
+            tensors=tensors,
             constants=_with_prefix(arrays, "constant:"),
         )
     except (OSError, SafetensorError, GraphError, ValueError, KeyError, TypeError):
@@ -105,16 +130,16 @@ def read_trace(file: Path) -> TracedDirectory | None:
 
 def write_trace(file: Path, traced: TracedDirectory) -> None:
     """Keep ``traced``; what cannot be kept is traced again the next time."""
-    arrays = {f"buffer:{name}": array for name, array in traced.buffers.items()}
+    tensors = traced.tensors
+    arrays = {f"buffer:{name}": array for name, array in tensors.buffers.items()}
     arrays |= {f"constant:{name}": array for name, array in traced.constants.items()}
-    if traced.program.recipes or not all(each.dtype in _STORED for each in arrays.values()):
+    recipes = any(each.recipes for each in (traced.program, *traced.drafts))
+    if recipes or not all(each.dtype in _STORED for each in arrays.values()):
         return
-    places, locations = _places(traced.program)
     facts = traced.facts
     plain = {
-        "program": print_program(traced.program),
-        "places": places,
-        "locations": locations,
+        "program": _plain_program(traced.program),
+        "drafts": list(map(_plain_program, traced.drafts)),
         "facts": {
             "name": facts.name,
             "dtype": facts.dtype.value,
@@ -123,8 +148,10 @@ def write_trace(file: Path, traced: TracedDirectory) -> None:
             "end_ids": list(facts.end_ids),
         },
         "remarks": list(traced.remarks),
-        "wanted": {name: str(kind) for name, kind in traced.wanted.items()},
-        "aliases": sorted(traced.aliases),
+        "wanted": {name: str(kind) for name, kind in tensors.wanted.items()},
+        "aliases": sorted(tensors.aliases),
+        "copies": {name: str(kind) for name, kind in tensors.copies.items()},
+        "layers": list(tensors.drafts),
     }
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     with suppress(OSError, SafetensorError):
@@ -144,6 +171,19 @@ def _facts(plain: Mapping[str, Any]) -> ModelFacts:
         max_positions=plain["max_positions"],
         end_ids=tuple(plain["end_ids"]),
     )
+
+
+def _read_types(plain: Mapping[str, str]) -> dict[str, TensorType]:
+    return {name: read_types(text, UNKNOWN)[0] for name, text in plain.items()}
+
+
+def _plain_program(program: Program) -> dict[str, Any]:
+    places, locations = _places(program)
+    return {"text": print_program(program), "places": places, "locations": locations}
+
+
+def _read_program(plain: Mapping[str, Any]) -> Program:
+    return _located(parse_program(plain["text"]), plain["places"], plain["locations"])
 
 
 def _places(program: Program) -> tuple[list[list[Any]], list[list[int]]]:
