@@ -8,21 +8,11 @@ from pathlib import Path
 from ascendfx.codegen.ascendc.kernel import Kernel
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.runtime.emulator.checks import Checks
-from ascendfx.runtime.emulator.kernel_cache import (
-    content_key,
-    default_cache_dir,
-    is_intact,
-    publish,
-    scratch_directory,
-)
+from ascendfx.runtime.emulator.kernel_cache import content_key, default_cache_dir
 from ascendfx.runtime.emulator.launch import BuiltKernel
 from ascendfx.runtime.emulator.library import HEADER, EmulatorLibrary, build_library
-from ascendfx.runtime.emulator.toolchain import (
-    KERNEL_FLAGS,
-    KERNEL_LINK_FLAGS,
-    cache_not_writable,
-    run_compiler,
-)
+from ascendfx.runtime.emulator.shared_object import build_object
+from ascendfx.runtime.emulator.toolchain import KERNEL_FLAGS, KERNEL_LINK_FLAGS
 from ascendfx.runtime.progress import Progress, silent
 
 _ENTRY = "ascendfx_entry"
@@ -86,16 +76,8 @@ def _build_kernel(kernel: Kernel, library: EmulatorLibrary) -> Path:
         library.key, *KERNEL_LINK_FLAGS, kernel.name, _entry_text(kernel), kernel.source
     )
     entry = library.headers / f"{kernel.name[:80]}-{key}.so"
-    if is_intact(entry):
-        return entry
-    with scratch_directory(library.headers) as scratch:
-        try:
-            (scratch / f"{kernel.name}.cpp").write_text(kernel.source, encoding="utf-8")
-            (scratch / f"{_ENTRY}.cpp").write_text(_entry_text(kernel), encoding="utf-8")
-        except OSError as error:
-            raise cache_not_writable(scratch, error.strerror or str(error)) from error
-        command = [*KERNEL_FLAGS, *library.flags, f"-I{library.headers.resolve()}", f"{_ENTRY}.cpp"]
-        command += [*KERNEL_LINK_FLAGS, "-o", "kernel.so", str(library.path.resolve())]
-        run_compiler(library.compiler, command, scratch, f"kernel `{kernel.name}`")
-        publish(scratch / "kernel.so", entry)
-    return entry
+    unit = f"{_ENTRY}.cpp"
+    files = {f"{kernel.name}.cpp": kernel.source, unit: _entry_text(kernel)}
+    arguments = [*KERNEL_FLAGS, *library.flags, f"-I{library.headers.resolve()}", unit]
+    arguments += [*KERNEL_LINK_FLAGS, str(library.path.resolve())]
+    return build_object(entry, files, arguments, library.compiler, f"kernel `{kernel.name}`")

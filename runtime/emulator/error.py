@@ -19,6 +19,9 @@ class EmulatorError(Exception):
             ``bounds``, ``capacity``, ``deadlock``, ``direction``, ``event``, ``flag``,
             ``host-memory``, ``leak``, ``poison``, ``queue`` or ``race``.
         excerpt: The line of the emitted text, stripped.
+        step: Of a plan: index of the step in its run; None for a kernel launched by itself.
+        launch: Of a plan: index of the launch in the step.
+        label: Of a plan: label of the launch.
     """
 
     kernel: str
@@ -30,6 +33,9 @@ class EmulatorError(Exception):
     text: str
     kind: str = ""
     excerpt: str = ""
+    step: int | None = None
+    launch: int | None = None
+    label: str = ""
 
     def __str__(self) -> str:
         where = f"kernel `{self.kernel}`, block {self.block}"
@@ -43,4 +49,6 @@ class EmulatorError(Exception):
                 f"   | {self.excerpt}",
                 "   |",
             ]
+        if self.launch is not None:
+            lines.append(f"   = launch {self.launch} of step {self.step}: {self.label}")
         return "\n".join(lines)

@@ -50,7 +50,9 @@ class _Argument(ctypes.Structure):
     ]
 
 
-class _Request(ctypes.Structure):
+class LaunchRequest(ctypes.Structure):
+    """``LaunchRequest`` of launch.h."""
+
     _fields_ = [
         ("entry", ctypes.c_void_p),
         ("pointers", ctypes.POINTER(ctypes.c_void_p)),
@@ -63,7 +65,9 @@ class _Request(ctypes.Structure):
     ]
 
 
-class _Result(ctypes.Structure):
+class LaunchResult(ctypes.Structure):
+    """``LaunchResult`` of launch.h."""
+
     _fields_ = [
         ("failed", ctypes.c_uint32),
         ("block", ctypes.c_uint32),
@@ -119,6 +123,7 @@ class BuiltKernel:
     Attributes:
         kernel: What was compiled.
         path: The shared object.
+        library: The emulator that it calls.
     """
 
     def __init__(
@@ -126,25 +131,36 @@ class BuiltKernel:
     ) -> None:
         self.kernel = kernel
         self.path = path
+        self.library = library
+        self._target = target
         self._run = _load_library(library).ascendfx_launch
         self._object = ctypes.CDLL(str(path))
+        self._request = self.prepare()
+        self._result = LaunchResult()
+
+    def prepare(self) -> LaunchRequest:
+        """Return a new request for `ascendfx_launch` that has everything but addresses.
+
+        Whoever launches it sets them, in ``pointers`` and in ``arguments``. Arguments have the size
+        that the kernel was planned for.
+        """
+        kernel, target = self.kernel, self._target
         count = len(kernel.arguments)
-        self._pointers = (ctypes.c_void_p * count)()
-        self._arguments = (_Argument * count)()
-        names = (ctypes.c_char_p * count)(*(each.name.encode() for each in kernel.arguments))
-        for slot, each in zip(self._arguments, kernel.arguments, strict=True):
+        arguments = (_Argument * count)()
+        for slot, each in zip(arguments, kernel.arguments, strict=True):
             slot.direction = _DIRECTIONS[each.direction]
-        self._names = names
-        self._request = _Request(
+            slot.bytes = each.elements * each.dtype.bytes
+        names = (ctypes.c_char_p * count)(*(each.name.encode() for each in kernel.arguments))
+        request = LaunchRequest(
             entry=ctypes.cast(self._object.ascendfx_entry, ctypes.c_void_p),
-            pointers=self._pointers,
-            arguments=self._arguments,
+            pointers=(ctypes.c_void_p * count)(),
+            arguments=arguments,
             argument_names=names,
             argument_count=count,
             type=_TYPES[kernel.kind],
             blocks=kernel.blocks,
         )
-        self._request.capacity[:] = (
+        request.capacity[:] = (
             0,
             target.unified_buffer,
             target.l1_buffer,
@@ -154,7 +170,7 @@ class BuiltKernel:
             _BIAS_TABLE_BYTES,
             _FIXPIPE_BUFFER_BYTES,
         )
-        self._result = _Result()
+        return request
 
     def launch(self, tensors: Sequence[Array], *, blocks: int | None = None) -> LaunchRecord:
         """Run all blocks and return when the last one has ended.
@@ -179,12 +195,12 @@ class BuiltKernel:
         for i, (argument, tensor) in enumerate(zip(arguments, tensors, strict=True)):
             _check_array(self.kernel.name, argument, tensor)
             address = tensor.__array_interface__["data"][0]
-            self._pointers[i] = address
-            self._arguments[i].address = address
-            self._arguments[i].bytes = tensor.nbytes
+            self._request.pointers[i] = address
+            self._request.arguments[i].address = address
+            self._request.arguments[i].bytes = tensor.nbytes
         self._request.blocks = self.kernel.blocks if blocks is None else blocks
         if self._run(ctypes.byref(self._request), ctypes.byref(self._result)):
-            raise self._error()
+            raise launch_error(self.kernel, self._result)
         return self._record()
 
     def _record(self) -> LaunchRecord:
@@ -197,21 +213,22 @@ class BuiltKernel:
             dict(zip(PIPES, result.elements, strict=True)),
         )
 
-    def _error(self) -> EmulatorError:
-        result = self._result
-        lines = self.kernel.source.splitlines()
-        excerpt = lines[result.line - 1].strip() if 0 < result.line <= len(lines) else ""
-        return EmulatorError(
-            kernel=self.kernel.name,
-            block=result.block,
-            core=result.core.decode(),
-            pipe=result.pipe.decode(),
-            line=result.line,
-            address=result.address,
-            text=result.text.decode(errors="replace"),
-            kind=result.kind.decode(),
-            excerpt=excerpt,
-        )
+
+def launch_error(kernel: Kernel, result: LaunchResult) -> EmulatorError:
+    """Return the error that a result describes."""
+    lines = kernel.source.splitlines()
+    excerpt = lines[result.line - 1].strip() if 0 < result.line <= len(lines) else ""
+    return EmulatorError(
+        kernel=kernel.name,
+        block=result.block,
+        core=result.core.decode(),
+        pipe=result.pipe.decode(),
+        line=result.line,
+        address=result.address,
+        text=result.text.decode(errors="replace"),
+        kind=result.kind.decode(),
+        excerpt=excerpt,
+    )
 
 
 def _check_array(kernel: str, argument: KernelArgument, tensor: Array) -> None:

@@ -6,12 +6,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendfx.codegen.ascendc.kernel import SIZES_ELEMENTS
 from ascendfx.codegen.ascendc.launch_plan import Capacities
+from ascendfx.codegen.ascendc.lowering.check_caches import overwritten_inputs
+from ascendfx.codegen.ascendc.lowering.instantiate import SIZES
 from ascendfx.ir.interpret import interpret
 from ascendfx.ir.ops import AdvanceRequests
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
 from ascendfx.ir.tensor_source import TensorsByKey, TensorSource
+from ascendfx.ir.tensor_type import TensorType
 from ascendfx.runtime.executor.step import StepInputs, StepOutputs
 from ascendfx.runtime.executor.step_controls import (
     EMITTED,
@@ -44,6 +48,7 @@ class ReferenceExecutor:
             for name, kind in first.main.input_types.items()
             if name.startswith("cache.")
         }
+        self._controls: dict[str, dict[str, NDArray[Any]]] = {}
 
     def capacities(self, plan: str) -> Capacities:
         """Return the sizes the plan was made for."""
@@ -69,3 +74,82 @@ class ReferenceExecutor:
         )
         drafted = tuple(each.astype(np.int32) for each in draft_tokens)
         return StepOutputs(tokens.astype(np.int32), logits, drafted)
+
+    def control(self, plan: str, name: str) -> NDArray[Any]:
+        """Return a control tensor or a result of a plan, as a view of the whole capacity.
+
+        Raises:
+            KeyError: The plan has none of this name.
+        """
+        return self._controls_of(plan)[name]
+
+    def run_steps(self, plan: str, steps: int) -> None:
+        """Interpret a plan so often; its control tensors are what the last step left."""
+        for _ in range(steps):
+            self._step(plan)
+
+    def _step(self, plan: str) -> None:
+        program, controls = self.programs[plan], self._controls_of(plan)
+        graph = program.main
+        rows, requests, context = (int(each) for each in controls[SIZES][:3])
+        sizes = {**_sizes(self._capacities[plan]), "rows": rows, "requests": requests}
+        used = {
+            name: _used(controls[name], kind, sizes)
+            for name, kind in graph.input_types.items()
+            if name not in self._caches
+        }
+        tensors = TensorsByKey(self._weights, {**self._caches, **used})
+        outputs = interpret(program, tensors, sizes={**sizes, "context": context})
+        names = _in_place(program)
+        results = _result_names(len(outputs) - len(names))
+        for name, kind, values in zip((*results, *names), graph.output_types, outputs, strict=True):
+            if name in self._caches:
+                self._caches[name] = values
+            else:
+                _used(controls[name], kind, sizes)[...] = values
+
+    def _controls_of(self, plan: str) -> dict[str, NDArray[Any]]:
+        """Return the control tensors of a plan; a plan that only `run` runs has none."""
+        if plan in self._controls:
+            return self._controls[plan]
+        program, sizes = self.programs[plan], _sizes(self._capacities[plan])
+        graph = program.main
+        kinds = {n: kind for n, kind in graph.input_types.items() if n not in self._caches}
+        results = graph.output_types[: len(graph.outputs) - len(_in_place(program))]
+        controls = {name: _zeros(kind, sizes) for name, kind in kinds.items()}
+        for name, kind in zip(_result_names(len(results)), results, strict=True):
+            controls[name] = _zeros(kind, sizes)
+        controls[SIZES] = np.zeros(SIZES_ELEMENTS, np.int32)
+        self._controls[plan] = controls
+        return controls
+
+
+def _sizes(capacities: Capacities) -> dict[str, int]:
+    """Return the named sizes of a program at the capacity of its plan."""
+    names = ("rows", "requests", "context", "blocks", "table_blocks", "steps")
+    return {name: getattr(capacities, name) for name in names}
+
+
+def _in_place(program: Program) -> list[str]:
+    """Return the inputs whose new contents a program returns behind its results, in order."""
+    graph, written = program.main, overwritten_inputs(program, program.main)
+    return [
+        name
+        for name, value in zip(graph.input_types, graph.inputs, strict=True)
+        if name.startswith("cache.") or value in written
+    ]
+
+
+def _result_names(count: int) -> tuple[str, ...]:
+    drafts = (f"draft_tokens.{i}" for i in range(count - 2))
+    return ("next_tokens", "logits", *drafts)[:count]
+
+
+def _zeros(kind: TensorType, sizes: Mapping[str, int]) -> NDArray[Any]:
+    shape = [bind_size(size, sizes) for size in kind.shape]
+    return np.zeros(shape, np.float64 if kind.dtype.is_float else np.int32)
+
+
+def _used(array: NDArray[Any], kind: TensorType, sizes: Mapping[str, int]) -> NDArray[Any]:
+    """Return the first rows, those that a step of these sizes has."""
+    return array[tuple(slice(bind_size(size, sizes)) for size in kind.shape)]

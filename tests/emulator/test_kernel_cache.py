@@ -17,8 +17,7 @@ from ascendfx.codegen.ascendc.kernel import Kernel
 from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
-from ascendfx.runtime.emulator import Checks, EmulatorError, build_kernels
-from ascendfx.runtime.emulator import build as build_module
+from ascendfx.runtime.emulator import Checks, EmulatorError, build_kernels, shared_object
 from ascendfx.runtime.emulator.kernel_cache import (
     content_key,
     default_cache_dir,
@@ -72,7 +71,7 @@ def forbid_compiling(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         pytest.fail("something was compiled although the cache has it")
 
-    monkeypatch.setattr(build_module, "run_compiler", refuse)
+    monkeypatch.setattr(shared_object, "run_compiler", refuse)
 
 
 def test_a_second_build_compiles_nothing(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
