@@ -1,0 +1,240 @@
+"""Steps that prepare the next one: what is overwritten, in which order, over many steps."""
+
+import numpy as np
+import pytest
+
+from ascendfx.codegen.ascendc.launch_plan import Place
+from ascendfx.codegen.ascendc.lowering.lower_program import lower_program
+from ascendfx.codegen.ascendc.target import find_target
+from ascendfx.codegen.ascendc.weight_spec import evaluate_weight
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.interpret import interpret
+from ascendfx.ir.step_state import Finish, State
+from ascendfx.ir.tensor_source import ArraySource, TensorsByKey
+from ascendfx.ir.text.parser import parse_program
+from ascendfx.runtime.executor.emulated import EmulatedExecutor
+from ascendfx.runtime.executor.reference import ReferenceExecutor
+from ascendfx.runtime.executor.step import StepInputs
+from tests.lowering.plan_runner import PlanRunner
+
+TARGET = find_target("ascend910b")
+VOCABULARY, HIDDEN, CONTEXT, BLOCKS, STEPS = 24, 32, 256, 64, 3
+IN_PLACE = ("token_ids", "positions", "slots", "state", "emitted", "step", "cache.0.0")
+
+
+def step_text(drafts):
+    """Return a step whose next token depends on the token, and drafts that are often right."""
+    lines = [
+        'input "token_ids" : i32[rows]',
+        'input "positions" : i32[rows]',
+        'input "slots" : i32[rows]',
+        'input "row_request" : i32[rows]',
+        'input "block_table" : i32[requests, table_blocks]',
+        'input "state" : i32[requests, 16]',
+        'input "stop_ids" : i32[requests, 8]',
+        f'input "emitted" : i32[steps, requests, {drafts + 2}]',
+        'input "step" : i32[8]',
+        f'input "cache.0.0" : f32[blocks, 128, {HIDDEN}]',
+        f'param "embedding" : f32[{VOCABULARY}, {HIDDEN}]',
+        f'param "head" : f32[{VOCABULARY}, {HIDDEN}]',
+        f"gather_rows %10, %0 : f32[rows, {HIDDEN}]",
+        f"cache_write %9, %2, %12 : f32[blocks, 128, {HIDDEN}]",
+        f"linear %12, %11 : f32[rows, {VOCABULARY}]",
+        "argmax %14 : i32[rows]",
+        f"verify_drafts %0, %15, %5 {{drafts={drafts}}} : {', '.join(['i32[requests]'] * 3)}",
+    ]
+    ids, new, found = "%0", "%16.2", []
+    for depth in range(drafts):
+        at = len(lines)
+        lines += [
+            f"shift_tokens {ids}, %16.1, %3, {new} {{depth={depth}}} : i32[rows]",
+            f"gather_rows %10, %{at} : f32[rows, {HIDDEN}]",
+            f"gather_rows %{at + 1}, %16.1 : f32[requests, {HIDDEN}]",
+            f'param "draft" : f32[{VOCABULARY}, {HIDDEN}]',
+            f"linear %{at + 2}, %{at + 3} : f32[requests, {VOCABULARY}]",
+            f"argmax %{at + 4} : i32[requests]",
+        ]
+        ids, new = f"%{at}", f"%{at + 5}"
+        found.append(new)
+    rows = "i32[rows], i32[rows], i32[rows]"
+    kinds = f"{rows}, i32[requests, 16], i32[steps, requests, {drafts + 2}], i32[8]"
+    operands = ", ".join(("%0", "%1", "%2", "%4", "%5", "%6", "%16", "%16.2", "%7", "%8", *found))
+    lines.append(f"advance_requests {operands} {{drafts={drafts}}} : {kinds}")
+    body = "".join(f"  %{i} = {line}\n" for i, line in enumerate(lines))
+    last = f"%{len(lines) - 1}"
+    changed = ", ".join([last, *(f"{last}.{i}" for i in range(1, 6))])
+    return f"graph @main {{\n{body}  return %15, %14, {changed}, %13\n}}\n"
+
+
+def lower(text, requests, drafts, steps=STEPS):
+    return lower_program(
+        parse_program(text),
+        target=TARGET,
+        rows=requests * (drafts + 1),
+        requests=requests,
+        context=CONTEXT,
+        blocks=BLOCKS,
+        name="decode",
+        steps=steps,
+        drafts=drafts,
+    )
+
+
+def checkpoint():
+    random = np.random.default_rng(3)
+    head = random.standard_normal((VOCABULARY, HIDDEN)).astype(np.float32)
+    noise = random.standard_normal((VOCABULARY, HIDDEN)).astype(np.float32)
+    embedding = random.standard_normal((VOCABULARY, HIDDEN)).astype(np.float32)
+    return {"embedding": embedding, "head": head, "draft": head + np.float32(0.5) * noise}
+
+
+def first_step(requests, drafts):
+    random = np.random.default_rng(requests)
+    rows = requests * (drafts + 1)
+    state = np.zeros((requests, 16), np.int32)
+    state[:, State.LENGTH] = random.integers(120, 130, requests)
+    state[:, State.LIMIT] = random.integers(3, 30, requests)
+    state[:, State.DRAFTS] = random.integers(0, drafts + 1, requests)
+    state[1::5, State.FINISHED] = Finish.EMPTY
+    stops = np.full((requests, 8), -1, np.int32)
+    stops[:, 3] = random.integers(0, VOCABULARY, requests)
+    table = random.permutation(BLOCKS)[: requests * 2].reshape(requests, 2)
+    positions = state[:, State.LENGTH, None] + np.arange(drafts + 1)
+    slots = np.take_along_axis(table, positions // 128, 1) * 128 + positions % 128
+    slots[state[:, State.FINISHED] > 0] = -1
+    ids = np.zeros((requests, drafts + 1))
+    ids[:, 0] = random.integers(0, VOCABULARY, requests)
+    given = {
+        "token_ids": ids.reshape(rows),
+        "positions": positions.reshape(rows),
+        "slots": slots.reshape(rows),
+        "row_request": np.repeat(np.arange(requests), drafts + 1),
+        "block_table": table,
+        "state": state,
+        "stop_ids": stops,
+        "emitted": np.full((STEPS, requests, drafts + 2), -7),
+        "step": np.zeros(8),
+    }
+    return {name: each.astype(np.int32) for name, each in given.items()}
+
+
+@pytest.mark.parametrize(("requests", "drafts"), [(3, 0), (3, 2), (20, 1), (9, 4)])
+def test_steps_follow_each_other_without_a_host(requests, drafts):
+    text = step_text(drafts)
+    plan, weights = lower(text, requests, drafts)
+    runner = PlanRunner(plan, weights, checkpoint(), TARGET)
+    step = first_step(requests, drafts)
+    values = {**step, "cache.0.0": np.zeros((BLOCKS, 128, HIDDEN))}
+    sizes = requests * (drafts + 1), requests, CONTEXT
+    accepted = 0
+    for number in range(2 * STEPS):
+        runner.step(step if number == 0 else {}, sizes)
+        _, _, *changed = interpret(
+            parse_program(text), TensorsByKey(ArraySource(checkpoint()), values)
+        )
+        values.update(zip(IN_PLACE, changed, strict=True))
+        for name in IN_PLACE:
+            np.testing.assert_array_equal(runner.array(name), values[name], err_msg=name)
+        accepted = values["state"][:, State.ACCEPTED].sum()
+    assert values["step"][0] == 2 * STEPS
+    assert (accepted > 0) == (drafts > 0)
+    assert values["state"][:, State.FINISHED].any()
+
+
+def test_what_is_overwritten_is_read_before_wherever_it_stands():
+    text = step_text(0)
+    late = "  %18 = gather_rows %10, %0 : f32[rows, 32]\n  return %18, %14, %17,"
+    late = text.replace("  return %15, %14, %17,", late)
+    plan, _ = lower(late, 4, 0)
+    families = [plan.kernel_by_name[launch.kernel].family for launch in plan.launches]
+    assert families[-1] == "advance-requests"
+    assert families.count("gather-rows") == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ("  %18 = gather_rows %10, %17 : f32[rows, 32]\n  return %15, %14, %17,", None),
+        ("  %18 = add %17, %0 : i32[rows]\n  return %18, %14, %17,", "used afterwards"),
+        ("  return %0, %14, %17,", "are used, too"),
+        (
+            "  %18 = reshape %0 {shape=[<rows>, 1]} : i32[rows, 1]\n  return %18, %14, %17,",
+            "used afterwards",
+        ),
+    ],
+)
+def test_old_contents_cannot_be_used_afterwards(change, reason):
+    text = step_text(0).replace("  return %15, %14, %17,", change)
+    assert change in text
+    if reason is None:
+        lower(text, 4, 0)
+        return
+    with pytest.raises(GraphError, match=reason) as caught:
+        lower(text, 4, 0)
+    assert caught.value.code == "cache-read-after-write"
+    assert caught.value.excerpt.startswith("%17 = advance_requests %0, %1, %2")
+
+
+def test_rows_that_are_not_those_of_the_places_are_refused():
+    program = parse_program(step_text(2))
+    with pytest.raises(GraphError, match="8 rows are not the rows of 4 places with 2 drafts") as e:
+        lower_program(
+            program,
+            target=TARGET,
+            rows=8,
+            requests=4,
+            context=CONTEXT,
+            blocks=BLOCKS,
+            name="decode",
+        )
+    assert (e.value.code, e.value.hint) == ("no-kernel", "lower the program for 12 rows")
+
+
+def test_a_step_that_keeps_a_change_to_itself_is_refused():
+    text = step_text(1)
+    last = text.rsplit("return", 1)[1]
+    without = text.replace(last, last.replace(", %24.3", "", 1).replace(", %23.3", "", 1))
+    assert without != text
+    with pytest.raises(
+        GraphError, match="it changes token_ids, positions, slots, state, "
+    ) as caught:
+        lower(without, 4, 1)
+    assert caught.value.code == "no-serving-form"
+
+
+def test_a_plan_names_its_results_and_what_the_host_shares():
+    plan, _ = lower(step_text(2), 4, 2)
+    assert plan.results == ("next_tokens", "logits")
+    assert (plan.capacities.steps, plan.capacities.drafts) == (STEPS, 2)
+    controls = [buffer.name for buffer in plan.of_place(Place.CONTROL)]
+    assert {*IN_PLACE[:-1], *plan.results} < {*controls}
+    assert plan.buffer_by_name["emitted"].shape == (STEPS, 4, 4)
+
+
+@pytest.mark.parametrize("drafts", [0, 2])
+def test_a_host_can_drive_single_steps(drafts):
+    text = step_text(drafts)
+    plan, weights = lower(text, 4, drafts)
+    tensors = checkpoint()
+    arrays = {spec.name: evaluate_weight(spec, tensors) for spec in weights}
+    emulated = EmulatedExecutor({"decode": plan}, arrays, TARGET)
+    reference = ReferenceExecutor(
+        {"decode": parse_program(text)}, {"decode": plan.capacities}, ArraySource(tensors)
+    )
+    for count, token in ((3, 5), (1, 7)):
+        ids = np.arange(token, token + count, dtype=np.int32)
+        step = StepInputs(
+            token_ids=ids,
+            positions=np.full(count, 9, np.int32),
+            slots=np.arange(count, dtype=np.int32) * 128 + 9,
+            row_request=np.arange(count, dtype=np.int32),
+            block_table=np.arange(2 * count, dtype=np.int32).reshape(count, 2),
+            logit_rows=np.arange(count, dtype=np.int32),
+            context=10,
+        )
+        wanted = tensors["embedding"][ids] @ tensors["head"].T
+        for executor in (emulated, reference):
+            found = executor.run("decode", step)
+            assert found.logits.shape == (count, VOCABULARY)
+            np.testing.assert_allclose(found.logits, wanted, atol=1e-4)
+            np.testing.assert_array_equal(found.next_tokens, wanted.argmax(axis=1))
