@@ -1,29 +1,32 @@
-"""The engine: batched greedy generation over any executor."""
+"""The engine: requests in, tokens out, over any executor."""
 
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from operator import index
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.step_state import State
 from ascendfx.runtime.arguments import check_flag, check_function, checked_path, wrong_type
 from ascendfx.runtime.checked_limit import checked_limit
-from ascendfx.runtime.engine.block_pool import BlockPool
-from ascendfx.runtime.engine.request import ActiveRequest, Generation
+from ascendfx.runtime.engine.admit import RequestChecks
+from ascendfx.runtime.engine.device import Device
+from ascendfx.runtime.engine.draft_policy import DraftPolicy
+from ascendfx.runtime.engine.metrics import Acceptance, Metrics, warn
+from ascendfx.runtime.engine.places import Entry
+from ascendfx.runtime.engine.request import Generation, Piece, Prompt, Request, Update
+from ascendfx.runtime.engine.sampling import Sampling
+from ascendfx.runtime.engine.scheduler import Scheduler
 from ascendfx.runtime.engine.serving_config import ServingConfig
-from ascendfx.runtime.engine.step_builder import build_step
 from ascendfx.runtime.engine.text_codec import TextCodec
-from ascendfx.runtime.executor.step import Executor, StepOutputs
-from ascendfx.runtime.number_range import first_not_finite
+from ascendfx.runtime.engine.text_pieces import TextPieces
+from ascendfx.runtime.executor.hosted_steps import hosted
+from ascendfx.runtime.executor.step import Executor
 
 if TYPE_CHECKING:
     from ascendfx.runtime.compiled_model import CompiledModel
 
-Prompt = str | Sequence[int]
-"""Text, or token ids."""
 TokenProgress = Callable[[int, int], None]
 """``progress(tokens so far, largest possible number)``."""
 
@@ -31,9 +34,11 @@ TokenProgress = Callable[[int, int], None]
 class Engine:
     """Serves requests with one compiled model.
 
+    `generate` and `stream` take prompts and do the rest. A server calls `start`, `step`, `poll` and
+    `cancel` from one thread, and schedules nothing.
+
     Attributes:
         config: Limits and token ids of the model.
-        executor: Runs the steps.
         compiled: What the engine runs, if it was made from a model or a package.
     """
 
@@ -47,9 +52,119 @@ class Engine:
     ) -> None:
         self.config = config
         self.compiled = compiled
-        self.executor = executor
         self._codec = codec
-        self._pool = BlockPool(executor.capacities("decode").blocks)
+        self._entries: dict[int, Entry] = {}
+        self._next_id = 0
+        self.executor = executor
+
+    @property
+    def executor(self) -> Executor:
+        """What runs the steps; another one begins with an empty cache and without requests."""
+        return self._executor
+
+    @executor.setter
+    def executor(self, executor: Executor) -> None:
+        self._executor = executor
+        self._device = Device(hosted(executor, self.config.block_tokens), self.config.block_tokens)
+        self._scheduler = Scheduler(self._device)
+        self._checks = RequestChecks(self.config, self._device, self._codec)
+        self._entries.clear()
+
+    @property
+    def draft_policy(self) -> DraftPolicy | None:
+        """Chooses the drafts of requests that name no number; None: all that the plan has."""
+        return self._scheduler.policy
+
+    @draft_policy.setter
+    def draft_policy(self, policy: DraftPolicy | None) -> None:
+        if policy is not None:
+            check_function("draft_policy", policy)
+        self._scheduler.policy = policy
+
+    @property
+    def busy(self) -> bool:
+        """Whether a step has anything to do."""
+        return self._scheduler.busy
+
+    @property
+    def metrics(self) -> Metrics:
+        """What the engine has done so far."""
+        places = self._scheduler.places
+        requests = {e.id: _acceptance(places.state[e.place]) for e in places.entries if e}
+        return self._scheduler.tally.result(requests)
+
+    def start(self, requests: Sequence[Request]) -> list[int]:
+        """Let requests wait for the next `step`; returns an id for each.
+
+        Raises:
+            GraphError: A request cannot be served; then none of them is started.
+        """
+        if not isinstance(requests, list | tuple):
+            raise wrong_type("requests", requests, "a list of `Request`")
+        for each in requests:
+            if not isinstance(each, Request):  # pyright: ignore[reportUnnecessaryIsInstance]
+                raise wrong_type("an element of requests", each, "a `Request`")
+        return [entry.id for entry in self._start(requests, polled=True)]
+
+    def step(self, n: int = 1, *, wait: bool = True) -> int:
+        """Let waiting requests join, then run up to ``n`` decode steps; returns how many.
+
+        Fewer run when no request can take more. More than the device keeps tokens of are handed
+        over in groups, and requests join and leave between groups.
+
+        Args:
+            n: At least 1.
+            wait: Read what the steps gave. Without, the last group still runs when this returns and
+                the group before it has been read: device and host work at the same time, and
+                `poll` is a group behind. Tokens are the same. What runs when there is nothing more
+                to hand over is read.
+
+        Raises:
+            GraphError: The executor failed. All requests go on with the next step.
+        """
+        n = checked_limit("n", n, least=1)
+        check_flag("wait", wait)
+        done = 0
+        while done < n:
+            ran = self._scheduler.run(min(n - done, self._device.group_steps), ahead=not wait)
+            done += ran
+            if not ran:
+                break
+        for message in self._scheduler.take_warnings():
+            warn(message)
+        return done
+
+    def poll(self) -> list[Update]:
+        """Return what is new of each request since the last call, each token once and in order.
+
+        The last update of a request has its ``finish_reason``; its id is then forgotten.
+        """
+        places = self._scheduler.places
+        fresh = places.live & places.polled & (places.state[:, State.GENERATED] > places.delivered)
+        found = [
+            Update(places.entries[place].id, tuple(new))  # pyright: ignore[reportOptionalMemberAccess]
+            for place, new in places.take_tokens(np.flatnonzero(fresh))
+        ]
+        for entry in [each for each in self._scheduler.changed.values() if each.polled]:
+            update = self._take(entry)
+            if update.token_ids or update.finish_reason:
+                found.append(update)
+        return found
+
+    def cancel(self, request: int) -> None:
+        """End a request; its last update says ``"cancelled"``, unless it had ended before.
+
+        Raises:
+            GraphError: There is no such request, or its end has been polled.
+        """
+        entry = self._entries.get(checked_limit("request", request, least=0))
+        if entry is None:
+            raise GraphError(
+                "unknown-request",
+                f"no request has the id {request}",
+                hint="ids come from `start` and end with the update that has a finish reason",
+            )
+        self._scheduler.cancel(entry)
 
     def generate(
         self,
@@ -58,9 +173,12 @@ class Engine:
         max_new_tokens: int = 64,
         min_new_tokens: int = 0,
         stop_at_eos: bool = True,
+        stop_ids: Sequence[int] = (),
+        sampling: Sampling | Sequence[Sampling] | None = None,
+        draft_tokens: int | None = None,
         progress: TokenProgress | None = None,
     ) -> list[Generation]:
-        """Return one greedy continuation per prompt, in order.
+        """Return one continuation per prompt, in order.
 
         More prompts than the plan's batch wait until a place is free. A request's tokens do not
         depend on its batch mates.
@@ -68,35 +186,72 @@ class Engine:
         Args:
             prompts: Texts or token ids, none of them empty.
             max_new_tokens: Limit per request, at least 1.
-            min_new_tokens: Until a request has so many, the best token that is no end token is
+            min_new_tokens: Until a request has so many, the best token that does not end it is
                 taken, as ``min_new_tokens`` of transformers does.
             stop_at_eos: End a request at an end token of the model.
-            progress: Called after each step.
+            stop_ids: Further token ids that end a request.
+            sampling: How tokens are chosen, for all or one for each prompt; None: greedy.
+            draft_tokens: Draft tokens per step; None: what the engine chooses.
+            progress: Called after each group of steps.
 
         Raises:
             GraphError: A prompt is empty, has ids outside the vocabulary, or does not fit into the
                 plan's context together with ``max_new_tokens``; text was given and the package has
                 no tokenizer; or the model's numbers overflow.
         """
-        max_new_tokens = checked_limit("max_new_tokens", max_new_tokens, least=1)
-        min_new_tokens = checked_limit("min_new_tokens", min_new_tokens, least=0)
-        check_flag("stop_at_eos", stop_at_eos)
         if progress is not None:
             check_function("progress", progress)
-        if isinstance(prompts, str):
-            raise GraphError(
-                "bad-prompt", "prompts is one string", hint="pass a list: generate([prompt])"
-            )
-        if isinstance(prompts, bytes) or not isinstance(prompts, Iterable):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise wrong_type("prompts", prompts, "a list of texts or of token ids")
-        requests = [
-            ActiveRequest(
-                i, self._encode(i, prompt, max_new_tokens), max_new_tokens, min_new_tokens
-            )
-            for i, prompt in enumerate(prompts)
-        ]
-        self._run(requests, stop_at_eos=stop_at_eos, progress=progress)
-        return [self._finished(request) for request in requests]
+        requests = _requests(
+            prompts,
+            sampling,
+            max_new_tokens=max_new_tokens,
+            min_new_tokens=min_new_tokens,
+            stop_at_eos=stop_at_eos,
+            stop_ids=stop_ids,
+            draft_tokens=draft_tokens,
+        )
+        entries = self._start(requests, polled=False)
+        total = sum(entry.limit for entry in entries)
+        try:
+            while not all(entry.finish_reason for entry in entries):
+                self.step(self._device.group_steps)
+                _raise_first(entries)
+                if progress:
+                    progress(sum(map(self._progress_of, entries)), total)
+        finally:
+            self._forget(entries)
+        return [self._generation(entry) for entry in entries]
+
+    def stream(
+        self,
+        prompts: Sequence[Prompt],
+        *,
+        max_new_tokens: int = 64,
+        min_new_tokens: int = 0,
+        stop_at_eos: bool = True,
+        stop_ids: Sequence[int] = (),
+        sampling: Sampling | Sequence[Sampling] | None = None,
+        draft_tokens: int | None = None,
+        group_steps: int = 1,
+    ) -> Iterator[Piece]:
+        """Yield the continuations as they grow.
+
+        Arguments and errors are those of `generate`; an iterator that is closed or dropped cancels
+        its requests. ``group_steps`` decode steps lie between two looks at the tokens: more of
+        them cost less time.
+        """
+        group_steps = checked_limit("group_steps", group_steps, least=1)
+        requests = _requests(
+            prompts,
+            sampling,
+            max_new_tokens=max_new_tokens,
+            min_new_tokens=min_new_tokens,
+            stop_at_eos=stop_at_eos,
+            stop_ids=stop_ids,
+            draft_tokens=draft_tokens,
+        )
+        self._checks.prepare(requests)
+        return self._pieces(requests, group_steps)
 
     def save(self, directory: "str | PathLike[str]") -> None:
         """Write kernels, plans, weights and tokenizer to a folder for `ascendfx.load`.
@@ -114,181 +269,99 @@ class Engine:
             )
         save_package(self.compiled, checked_path("directory", directory))
 
-    def _encode(self, number: int, prompt: Prompt, new_tokens: int) -> tuple[int, ...]:
-        if isinstance(prompt, str):
-            if self._codec is None:
-                raise GraphError(
-                    "no-tokenizer", "the model came without a tokenizer", hint="pass token ids"
-                )
-            ids = tuple(self._codec.encode(prompt))
-        else:
-            ids = _token_ids(number, prompt)
-        if not ids:
-            raise GraphError(
-                "empty-prompt",
-                f"prompt {number} has no tokens",
-                hint="start with the model's begin token, or leave the prompt out",
-            )
-        wrong = next((each for each in ids if not 0 <= each < self.config.vocabulary), None)
-        if wrong is not None:
-            raise GraphError(
-                code="token-range",
-                reason=f"prompt {number} holds token id {wrong}, "
-                f"the vocabulary has ids 0..{self.config.vocabulary - 1}",
-                hint="the ids come from the tokenizer of another model",
-            )
-        context = self.executor.capacities("decode").context
-        if len(ids) + new_tokens > context:
-            raise GraphError(
-                code="context-limit",
-                reason=f"prompt {number} has {len(ids)} tokens, with {new_tokens} new ones "
-                f"{len(ids) + new_tokens}; the plan serves {context}",
-                hint="compile with a larger `max_context`, or ask for fewer tokens",
-            )
-        return ids
+    def _start(self, requests: Sequence[Request], *, polled: bool) -> list[Entry]:
+        entries = self._checks.prepare(requests, self._next_id, polled=polled)
+        for entry in entries:
+            self._scheduler.check(entry)
+        for entry in entries:
+            self._scheduler.add(entry)
+            self._entries[entry.id] = entry
+        self._next_id += len(entries)
+        return entries
 
-    def _run(
-        self,
-        requests: Sequence[ActiveRequest],
-        *,
-        stop_at_eos: bool,
-        progress: TokenProgress | None,
-    ) -> None:
-        waiting = deque(requests)
-        running: list[ActiveRequest] = []
-        batch = self.executor.capacities("decode").requests
-        total = sum(request.limit for request in requests)
-        stops = self.config.end_tokens if stop_at_eos else frozenset[int]()
+    def _pieces(self, requests: Sequence[Request], group_steps: int) -> Iterator[Piece]:
+        entries = self._start(requests, polled=False)  # not before the first piece is asked for
+        texts = [TextPieces(self._codec) for _ in entries]
+        open_ones = list(range(len(entries)))
         try:
-            while waiting or running:
-                # Alone, a request that does not fit never will: taking its blocks says so.
-                while waiting and len(running) < batch and (self._fits(waiting[0]) or not running):
-                    running.append(self._admit(waiting.popleft(), stops))
-                    running = self._drop_finished(running)
-                if running:
-                    self._decode(running, stops)
-                    running = self._drop_finished(running)
-                if progress:
-                    done = sum(
-                        request.limit if request.finish_reason else len(request.generated)
-                        for request in requests
-                    )
-                    progress(done, total)
+            while open_ones:
+                self.step(group_steps)
+                _raise_first(entries)
+                for prompt in list(open_ones):
+                    update = self._take(entries[prompt])
+                    reason = update.finish_reason
+                    text = texts[prompt].add(update.token_ids, last=bool(reason))
+                    if reason:
+                        open_ones.remove(prompt)
+                    if update.token_ids or reason:
+                        yield Piece(prompt, text, update.token_ids, reason)
         finally:
-            for request in running:
-                self._release(request)
+            self._forget(entries)
 
-    def _fits(self, request: ActiveRequest) -> bool:
-        return self._blocks_for(request) <= self._pool.free
+    def _take(self, entry: Entry) -> Update:
+        """Return what the caller does not know of a request; forgets one that has ended."""
+        if entry.place >= 0 and not entry.finish_reason:
+            places = np.array([entry.place])
+            (_, new), *_ = self._scheduler.places.take_tokens(places)
+            return Update(entry.id, tuple(new))
+        new = tuple(entry.tokens[entry.delivered :].tolist())
+        entry.delivered += len(new)
+        self._scheduler.changed.pop(entry.id, None)
+        if not entry.finish_reason:
+            return Update(entry.id, new)
+        self._entries.pop(entry.id, None)
+        return Update(entry.id, new, entry.finish_reason, entry.error, _acceptance(entry.state))
 
-    def _blocks_for(self, request: ActiveRequest) -> int:
-        # The last new token is never read again, so it needs no cache entry.
-        return -(-(len(request.prompt) + request.limit - 1) // self.config.block_tokens)
+    def _forget(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            self._scheduler.cancel(entry)
+            self._scheduler.changed.pop(entry.id, None)
+            self._entries.pop(entry.id, None)
 
-    def _admit(self, request: ActiveRequest, stops: frozenset[int]) -> ActiveRequest:
-        """Reserve the blocks and prefill the prompt in chunks; the last one gives a token."""
-        request.blocks = self._pool.take(self._blocks_for(request))
-        try:
-            self._prefill(request, stops)
-        except BaseException:  # also an interruption: the engine can be used again
-            self._release(request)
-            raise
-        return request
+    def _progress_of(self, entry: Entry) -> int:
+        if entry.finish_reason:
+            return entry.limit
+        if entry.place < 0:
+            return entry.tokens.size
+        return int(self._scheduler.places.state[entry.place, State.GENERATED])
 
-    def _prefill(self, request: ActiveRequest, stops: frozenset[int]) -> None:
-        chunk = self.executor.capacities("prefill").rows
-        last = (len(request.prompt) - 1) // chunk * chunk
-        while request.cached < last:
-            self._step("prefill", [request], [chunk])
-        outputs = self._step("prefill", [request], [len(request.prompt) - last])
-        self._append(request, 0, outputs, stops)
-
-    def _decode(self, running: Sequence[ActiveRequest], stops: frozenset[int]) -> None:
-        outputs = self._step("decode", running, [1] * len(running))
-        for row, request in enumerate(running):
-            self._append(request, row, outputs, stops)
-
-    def _step(
-        self, plan: str, requests: Sequence[ActiveRequest], counts: Sequence[int]
-    ) -> StepOutputs:
-        inputs = build_step(
-            requests,
-            counts,
-            block_tokens=self.config.block_tokens,
-            table_blocks=self.executor.capacities(plan).table_blocks,
-        )
-        outputs = self.executor.run(plan, inputs)
-        _check_logits(plan, requests, outputs)
-        for request, count in zip(requests, counts, strict=True):
-            request.cached += count
-        return outputs
-
-    def _append(
-        self, request: ActiveRequest, row: int, outputs: StepOutputs, stops: frozenset[int]
-    ) -> None:
-        token = int(outputs.next_tokens[row])
-        if len(request.generated) < request.minimum and token in self.config.end_tokens:
-            allowed = outputs.logits[row].astype(np.float64)
-            ends = [each for each in self.config.end_tokens if 0 <= each < allowed.size]
-            allowed[ends] = -np.inf
-            token = int(np.argmax(allowed))
-        if token in stops:
-            request.finish_reason = "stop"
-            return
-        request.generated.append(token)
-        if len(request.generated) == request.limit:
-            request.finish_reason = "length"
-
-    def _drop_finished(self, running: Sequence[ActiveRequest]) -> list[ActiveRequest]:
-        for request in running:
-            if request.finish_reason:
-                self._release(request)
-        return [request for request in running if not request.finish_reason]
-
-    def _release(self, request: ActiveRequest) -> None:
-        self._pool.give_back(request.blocks)
-        request.blocks = []
-
-    def _finished(self, request: ActiveRequest) -> Generation:
-        ids = tuple(request.generated)
+    def _generation(self, entry: Entry) -> Generation:
+        ids = tuple(entry.tokens.tolist())
         text = self._codec.decode(ids) if self._codec else ""
-        return Generation(request.prompt, ids, text, request.finish_reason)
+        return Generation(tuple(entry.prompt.tolist()), ids, text, entry.finish_reason)
 
 
-def _check_logits(plan: str, requests: Sequence[ActiveRequest], outputs: StepOutputs) -> None:
-    """Refuse a step that chose among numbers which are none, or are all zero.
-
-    A norm whose squares overflow divides by infinity: nothing is left of the row but zeros.
-    """
-    place = first_not_finite(outputs.logits)
-    if place is not None:
-        row, found = place[0], f"the logit of token id {place[1]} is {float(outputs.logits[place])}"
+def _requests(prompts: object, sampling: object, **common: object) -> list[Request]:
+    if isinstance(prompts, str):
+        raise GraphError(
+            "bad-prompt", "prompts is one string", hint="pass a list: generate([prompt])"
+        )
+    if isinstance(prompts, bytes) or not isinstance(prompts, Iterable):
+        raise wrong_type("prompts", prompts, "a list of texts or of token ids")
+    given = list(prompts)
+    wanted = "a `Sampling`, or a list with one for each prompt"
+    if sampling is None or isinstance(sampling, Sampling):
+        chosen = [sampling or Sampling()] * len(given)
+    elif isinstance(sampling, list | tuple) and all(isinstance(s, Sampling) for s in sampling):
+        chosen = list(sampling)
     else:
-        alive = outputs.logits.any(axis=1)
-        if alive.all():
-            return
-        row, found = int(alive.argmin()), "all logits are zero"
-    raise GraphError(
-        code="logits-overflow",
-        reason=f"prompt {requests[row].index}: {found} in a step of plan `{plan}`",
-        hint="the model's numbers overflow, or its output weights are zero: look at the weights, "
-        'or compare with executor="reference", which computes in float64',
-    )
+        raise wrong_type("sampling", sampling, wanted)
+    if len(chosen) != len(given):
+        raise GraphError(
+            "bad-sampling",
+            f"sampling has {len(chosen)} elements for {len(given)} prompts",
+            hint=f"pass {wanted}",
+        )
+    pairs = zip(given, chosen, strict=True)
+    return [Request(prompt=p, sampling=s, **common) for p, s in pairs]  # pyright: ignore[reportArgumentType]
 
 
-def _token_ids(number: int, prompt: Sequence[int]) -> tuple[int, ...]:
-    """Return the ids of a prompt; integers of NumPy and tensors of one element will do."""
-    if isinstance(prompt, bytes | bytearray | Mapping | Set):
-        raise _no_prompt(number, f"`{type(prompt).__name__}` holds no ids in order")
-    try:
-        return tuple(map(index, prompt))
-    except TypeError as error:
-        raise _no_prompt(number, str(error)) from error
+def _raise_first(entries: Sequence[Entry]) -> None:
+    for entry in entries:
+        if entry.error is not None:
+            raise entry.error
 
 
-def _no_prompt(number: int, why: str) -> GraphError:
-    return GraphError(
-        "bad-prompt",
-        f"prompt {number} is neither text nor a list of token ids: {why}",
-        hint="pass a list of prompts: generate([[1, 2, 3]])",
-    )
+def _acceptance(state: "np.ndarray[tuple[int], np.dtype[np.int32]]") -> Acceptance:
+    columns = (State.STEPS, State.GENERATED, State.PROPOSED, State.ACCEPTED)
+    return Acceptance(*state[list(columns)].tolist())

@@ -1,6 +1,52 @@
 """A request and what became of it."""
 
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from operator import index
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.step_state import STOP_COLUMNS
+from ascendfx.runtime.arguments import check_flag, wrong_type
+from ascendfx.runtime.checked_limit import checked_limit
+from ascendfx.runtime.engine.metrics import Acceptance
+from ascendfx.runtime.engine.sampling import Sampling
+
+Prompt = str | Sequence[int]
+"""Text, or token ids."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What `Engine.start` takes.
+
+    Attributes:
+        prompt: Text, or token ids; not empty.
+        max_new_tokens: Most new tokens, at least 1.
+        min_new_tokens: No stop token is taken before so many.
+        stop_at_eos: End at an end token of the model.
+        stop_ids: Further ids that end the request; like end tokens they are not part of the result.
+        sampling: How tokens are chosen; greedy by default.
+        draft_tokens: Draft tokens per step, at most the plan's; None: what the engine's
+            ``draft_policy`` says, or all.
+    """
+
+    prompt: Prompt
+    max_new_tokens: int = 64
+    min_new_tokens: int = 0
+    stop_at_eos: bool = True
+    stop_ids: Sequence[int] = ()
+    sampling: Sampling = Sampling()  # noqa: RUF009  # frozen
+    draft_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_new_tokens", 1), ("min_new_tokens", 0), ("draft_tokens", 0)):
+            value = getattr(self, name)
+            if value is not None or name != "draft_tokens":
+                object.__setattr__(self, name, checked_limit(name, value, least=least))
+        check_flag("stop_at_eos", self.stop_at_eos)
+        if not isinstance(self.sampling, Sampling):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise wrong_type("sampling", self.sampling, "a `Sampling`")
+        object.__setattr__(self, "stop_ids", _stop_ids(self.stop_ids))
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,19 +66,54 @@ class Generation:
     finish_reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class Update:
+    """What is new of a request since the last `Engine.poll`.
+
+    Attributes:
+        request: Its id.
+        token_ids: New ids, in order; each is delivered once.
+        finish_reason: Empty while it runs; ``"stop"``, ``"length"``, ``"cancelled"`` or
+            ``"error"`` in its last update.
+        error: The error behind ``"error"``.
+        acceptance: Of the whole request; in its last update.
+    """
+
+    request: int
+    token_ids: tuple[int, ...]
+    finish_reason: str = ""
+    error: GraphError | None = None
+    acceptance: Acceptance | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """What `Engine.stream` yields.
+
+    Attributes:
+        prompt: Place of the prompt in the caller's list.
+        text: New text; empty without a tokenizer, or while a character is incomplete.
+        token_ids: New ids.
+        finish_reason: As of `Update`.
+    """
+
+    prompt: int
+    text: str
+    token_ids: tuple[int, ...]
+    finish_reason: str
+
+
 @dataclass(slots=True)
 class ActiveRequest:
-    """A request while it runs; owned by the engine.
+    """A sequence of tokens while its entries are brought into the cache.
 
     Attributes:
         index: Place of the request in the caller's list.
         prompt: Token ids of the prompt.
         limit: Largest number of new tokens.
-        minimum: Number of new tokens before which no end token is taken.
         blocks: Cache blocks in order.
         cached: Tokens whose entries are in the cache.
         generated: New token ids.
-        finish_reason: Empty while it runs.
     """
 
     index: int
@@ -49,3 +130,42 @@ class ActiveRequest:
         """Tokens that are known and not yet in the cache."""
         known = (*self.prompt, *self.generated)
         return known[self.cached :]
+
+
+def prompt_ids(number: int, prompt: object) -> tuple[int, ...]:
+    """Return the ids of a prompt; integers of NumPy and tensors of one element will do.
+
+    Raises:
+        GraphError: It is no sequence of whole numbers.
+    """
+    if isinstance(prompt, bytes | bytearray | Mapping | Set):
+        raise _no_prompt(number, f"`{type(prompt).__name__}` holds no ids in order")
+    try:
+        return tuple(map(index, prompt))  # pyright: ignore[reportArgumentType]
+    except TypeError as error:
+        raise _no_prompt(number, str(error)) from error
+
+
+def _no_prompt(number: int, why: str) -> GraphError:
+    return GraphError(
+        "bad-prompt",
+        f"prompt {number} is neither text nor a list of token ids: {why}",
+        hint="pass a list of prompts: generate([[1, 2, 3]])",
+    )
+
+
+def _stop_ids(given: object) -> tuple[int, ...]:
+    wanted = "a list of token ids"
+    if isinstance(given, str | bytes | bytearray | Mapping) or not isinstance(given, Iterable):
+        raise wrong_type("stop_ids", given, wanted)
+    try:
+        ids = tuple(dict.fromkeys(map(index, given)))
+    except TypeError as error:
+        raise wrong_type("stop_ids", given, wanted) from error
+    if any(each < 0 for each in ids) or len(ids) > STOP_COLUMNS:
+        raise GraphError(
+            "bad-stop-ids",
+            f"stop_ids holds {len(ids)} ids from {min(ids)}; at most {STOP_COLUMNS} from 0 on",
+            hint="a step on the device compares with so many; end others by `Engine.cancel`",
+        )
+    return ids

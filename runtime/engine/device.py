@@ -1,0 +1,150 @@
+"""What a group of steps does to the device: places change, prompts are read, n steps run."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendfx.ir.step_state import Finish, State
+from ascendfx.runtime.engine.prefill import Joined, JoiningRequest, prefill, without_meaning
+from ascendfx.runtime.executor.step import StepExecutor
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Work that is handed over together; nothing of it changes afterwards.
+
+    Attributes:
+        steps: Decode steps; 0: only prompts are read.
+        places: Places of the step, from 0 to the last that is used.
+        context: Upper bound of the tokens of a request.
+        left: Places whose request is gone.
+        grown: Places with new blocks.
+        tables: Rows of the block table of ``grown``.
+        drafts: Drafts that each place shall have; None: as they are.
+        joining: Requests that get a place.
+    """
+
+    steps: int
+    places: int
+    context: int
+    left: Ints
+    grown: Ints
+    tables: Ints
+    drafts: Ints | None
+    joining: Sequence[JoiningRequest]
+
+
+@dataclass(frozen=True)
+class GroupResult:
+    """What the host reads of a group.
+
+    Attributes:
+        emitted: ``[steps, places, drafts + 2]``: count, tokens.
+        state: ``[places, 16]`` behind the last step.
+        joined: What prefill gave each request of ``joining``.
+        not_finite: By place, what was wrong with the logits of a request that ended so.
+    """
+
+    emitted: Ints
+    state: Ints
+    joined: Sequence[Joined]
+    not_finite: dict[int, str]
+
+
+class Device:
+    """The control tensors of an executor's ``decode`` plan, written and read between groups."""
+
+    def __init__(self, executor: StepExecutor, block_tokens: int) -> None:
+        self.executor = executor
+        self.block_tokens = block_tokens
+        self.decode = executor.capacities("decode")
+        self.prefill = executor.capacities("prefill")
+        self.drafts = self.decode.drafts
+        names = ("token_ids", "positions", "slots", "row_request", "block_table", "options")
+        more = ("state", "stop_ids", "emitted", "step", "sizes")
+        self._views = {name: executor.control("decode", name) for name in (*names, *more)}
+        self.group_steps = len(self._views["emitted"])
+        each = self.drafts + 1
+        places = np.arange(self.decode.requests, dtype=np.int32)
+        self._column = np.arange(each, dtype=np.int32)
+        self._views["row_request"][:] = np.repeat(places, each)
+        self._leave(places)
+
+    def run(self, group: Group) -> GroupResult:
+        """Write what changed, read the prompts of those who join, run the steps."""
+        views = self._views
+        self._leave(group.left)
+        if group.grown.size:
+            views["block_table"][group.grown] = group.tables
+        state = views["state"]
+        if group.drafts is not None:
+            state[: group.drafts.size, State.DRAFTS] = group.drafts
+        joined = [self._join(each) for each in group.joining]
+        places, steps = group.places, group.steps
+        if not steps or (state[:places, State.FINISHED] != Finish.RUNS).all():
+            steps = 0
+        else:
+            rows = places * (self.drafts + 1)
+            pairs = rows * self.decode.pairs_per_row
+            views["sizes"][:4] = (rows, places, group.context, pairs)
+            views["step"][0] = 0
+            self.executor.run_steps("decode", steps)
+        after = state[:places].copy()
+        failed = np.flatnonzero(after[:, State.FINISHED] == Finish.NOT_FINITE).tolist()
+        reasons = {place: self._not_finite(place) for place in failed} if failed else {}
+        reasons |= {each.place: each.reason for each in joined if each.reason}
+        return GroupResult(views["emitted"][:steps, :places].copy(), after, joined, reasons)
+
+    def _leave(self, places: Ints) -> None:
+        if not places.size:
+            return
+        views = self._views
+        state = views["state"]
+        state[places] = 0
+        state[places, State.FINISHED] = Finish.EMPTY
+        views["options"][places] = 0
+        views["stop_ids"][places] = -1
+        views["block_table"][places] = 0
+        rows = (places[:, None] * self._column.size + self._column).ravel()
+        views["token_ids"][rows] = 0
+        views["positions"][rows] = 0
+        views["slots"][rows] = -1
+
+    def _join(self, request: JoiningRequest) -> Joined:
+        result = prefill(self.executor, self.prefill, request, self.block_tokens, self.drafts)
+        if result.finish != Finish.RUNS:
+            return result
+        views, place = self._views, request.place
+        table = views["block_table"][place]
+        table[:] = 0
+        table[: request.blocks.size] = request.blocks
+        views["options"][place] = request.options
+        views["stop_ids"][place] = request.stop_ids
+        state = request.state.copy()
+        state[State.GENERATED] += 1
+        state[State.LENGTH] = length = request.tokens.size
+        state[State.FINISHED] = Finish.RUNS
+        drafts = result.drafts
+        state[State.DRAFTED] = min(int(state[State.DRAFTS]), len(drafts))
+        views["state"][place] = state
+        positions = length + self._column
+        # The last rows may lie behind the last block: the request ends before they count.
+        column = np.minimum(positions // self.block_tokens, table.size - 1)
+        inside = positions // self.block_tokens < request.blocks.size
+        slots = table[column] * self.block_tokens + positions % self.block_tokens
+        rows = place * self._column.size + self._column
+        views["token_ids"][rows] = 0
+        views["token_ids"][rows[0] : rows[0] + 1 + len(drafts)] = (result.token, *drafts)
+        views["positions"][rows] = positions
+        views["slots"][rows] = np.where(inside, slots, -1)
+        return result
+
+    def _not_finite(self, place: int) -> str:
+        """Return which logit was none; a place that has ended keeps computing the same rows."""
+        each = self.drafts + 1
+        logits = self.executor.control("decode", "logits")[place * each : (place + 1) * each]
+        return without_meaning(logits) or "no token is possible"

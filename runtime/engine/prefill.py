@@ -1,0 +1,132 @@
+"""A prompt enters the cache in chunks; the last one gives the first token."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ascendfx.codegen.ascendc.launch_plan import Capacities
+from ascendfx.ir.step_state import Finish, State
+from ascendfx.runtime.executor.step import StepExecutor, StepInputs, StepOutputs
+from ascendfx.runtime.number_range import first_not_finite
+
+Ints = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class JoiningRequest:
+    """A request that gets a place.
+
+    Attributes:
+        place: Which.
+        tokens: Prompt, and the new tokens of a request that was there before.
+        blocks: Its cache blocks, in order.
+        options: Row of ``options``.
+        state: Row of ``state`` before the next token; LENGTH and FINISHED are not yet set.
+        stop_ids: Row of ``stop_ids``.
+    """
+
+    place: int
+    tokens: Ints
+    blocks: Ints
+    options: NDArray[np.float32]
+    state: Ints
+    stop_ids: Ints
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What a prefill gave.
+
+    Attributes:
+        place: Place of the request.
+        token: Its next token; -1: it ended without one.
+        finish: Why it ended at once, if it did.
+        drafts: Draft tokens behind ``token``.
+        reason: What was wrong with the logits.
+    """
+
+    place: int
+    token: int
+    finish: Finish
+    drafts: tuple[int, ...] = ()
+    reason: str = ""
+
+
+def prefill(
+    executor: StepExecutor,
+    capacities: Capacities,
+    request: JoiningRequest,
+    block_tokens: int,
+    drafts: int,
+) -> Joined:
+    """Run the chunks of a prompt one after another; the rest of a chunk comes last."""
+    chunk, length = capacities.rows, request.tokens.size
+    outputs = None
+    for start in range(0, length, chunk):
+        stop = min(start + chunk, length)
+        step = _chunk(request, start, stop, block_tokens, capacities.table_blocks, drafts)
+        outputs = executor.run("prefill", step)
+        reason = without_meaning(outputs.logits[:1])
+        if reason:
+            return Joined(request.place, -1, Finish.NOT_FINITE, reason=reason)
+    assert outputs is not None, "prompts are not empty"  # noqa: S101
+    return _first(request, outputs)
+
+
+def _first(request: JoiningRequest, outputs: StepOutputs) -> Joined:
+    """Return the first token as `ascendfx.ir.ops.AdvanceRequests` would emit it."""
+    token = int(outputs.next_tokens[0])
+    state, place = request.state, request.place
+    if token < 0:
+        return Joined(place, -1, Finish.NOT_FINITE, reason="no token is possible")
+    generated = state[State.GENERATED]
+    if generated >= state[State.MINIMUM] and token in request.stop_ids:
+        return Joined(place, -1, Finish.STOP)
+    full = generated + 1 >= state[State.LIMIT]
+    drafts = tuple(int(each[0]) for each in outputs.draft_tokens)
+    return Joined(place, token, Finish.LIMIT if full else Finish.RUNS, drafts)
+
+
+def _chunk(
+    request: JoiningRequest,
+    start: int,
+    stop: int,
+    block_tokens: int,
+    table_blocks: int,
+    drafts: int,
+) -> StepInputs:
+    positions = np.arange(start, stop, dtype=np.int32)
+    table = np.zeros((1, table_blocks), np.int32)
+    table[0, : request.blocks.size] = request.blocks
+    state = request.state.copy()
+    state[State.LENGTH] = stop - 1  # the row that is looked at is the first of its request
+    known = np.full((1, drafts), -1, np.int32)
+    behind = request.tokens[stop : stop + drafts]
+    known[0, : behind.size] = behind
+    return StepInputs(
+        token_ids=request.tokens[start:stop],
+        positions=positions,
+        slots=table[0, positions // block_tokens] * block_tokens + positions % block_tokens,
+        row_request=np.zeros(stop - start, np.int32),
+        block_table=table,
+        logit_rows=np.array([stop - start - 1], np.int32),
+        context=stop,
+        further={
+            "logit_positions": positions[-1:],
+            "logit_requests": np.zeros(1, np.int32),
+            "options": request.options[None],
+            "state": state[None],
+            "stop_ids": request.stop_ids[None],
+            "known_tokens": known,
+        },
+    )
+
+
+def without_meaning(logits: NDArray[Any]) -> str:
+    """Return why no token can be chosen by these rows; empty if one can."""
+    place = first_not_finite(logits)
+    if place is not None:
+        return f"the logit of token id {place[-1]} is {float(logits[place])}"
+    return "" if logits.any(axis=-1).all() else "all logits are zero"

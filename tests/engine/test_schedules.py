@@ -1,0 +1,193 @@
+"""Random schedules: whatever happens around a request, it gets the tokens that it gets alone."""
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from ascendfx.runtime.engine.draft_policy import ExpectedGain
+from ascendfx.runtime.engine.engine import Engine
+from ascendfx.runtime.engine.request import Request, Update
+from ascendfx.runtime.engine.sampling import Sampling
+from ascendfx.runtime.engine.serving_config import ServingConfig
+from tests.engine.fake_executor import BreakdownError, FakeExecutor
+from tests.engine.toy_model import VOCABULARY, expected
+
+ENDS = frozenset({3})
+TOKENS = st.integers(0, VOCABULARY - 2)
+STEPS = st.integers(1, 6)
+SAMPLINGS = st.one_of(
+    st.just(Sampling()),
+    st.builds(
+        Sampling,
+        temperature=st.floats(0.1, 3.0),
+        top_k=st.integers(0, 5),
+        top_p=st.floats(0.2, 1.0),
+        min_p=st.floats(0.0, 0.5),
+        seed=st.integers(0, 2**64 - 1),
+    ),
+)
+
+
+class Schedules(RuleBasedStateMachine):
+    """An engine on the fake device, driven at random.
+
+    Requests never hold more than 16 tokens and 4 drafts: 5 blocks of 4 tokens serve one.
+    """
+
+    ran = 0
+
+    @initialize(
+        places=st.integers(1, 4),
+        drafts=st.integers(0, 3),
+        blocks=st.integers(5, 12),
+        chunk=st.integers(1, 6),
+        steps=st.integers(1, 4),
+        right=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
+        adapts=st.booleans(),
+    )
+    def begin(
+        self, *, adapts: bool, blocks: int, places: int, drafts: int, chunk: int, **rest: Any
+    ) -> None:
+        self.device = FakeExecutor(
+            places=places, blocks=blocks, drafts=drafts, chunk=chunk, table_blocks=5, **rest
+        )
+        self.engine = Engine(ServingConfig(VOCABULARY, ENDS, self.device.block), self.device)
+        if adapts:
+            self.engine.draft_policy = ExpectedGain(cost=0.3, weight=2.0)
+        self.requests: dict[int, Request] = {}
+        self.tokens: dict[int, tuple[int, ...]] = {}
+        self.ended: dict[int, Update] = {}
+        self.cancelled: set[int] = set()
+        Schedules.ran += 1
+
+    @rule(
+        prompts=st.lists(st.lists(TOKENS, min_size=1, max_size=9), min_size=1, max_size=3),
+        limit=st.integers(1, 7),
+        minimum=st.integers(0, 8),
+        stop_at_eos=st.booleans(),
+        stop_ids=st.lists(TOKENS, max_size=3),
+        sampling=SAMPLINGS,
+        drafts=st.none() | st.integers(0, 3),
+    )
+    def start(
+        self, prompts: list[list[int]], limit: int, minimum: int, drafts: int | None, **rest: Any
+    ) -> None:
+        wanted = None if drafts is None else min(drafts, self.device.drafts)
+        requests = [
+            Request(
+                prompt=prompt,
+                max_new_tokens=limit,
+                min_new_tokens=minimum,
+                draft_tokens=wanted,
+                **rest,
+            )
+            for prompt in prompts
+        ]
+        ids = self.engine.start(requests)
+        assert not self.requests.keys() & set(ids)
+        self.requests |= dict(zip(ids, requests, strict=True))
+        self.tokens |= dict.fromkeys(ids, ())
+
+    @rule(n=STEPS, wait=st.booleans())
+    def step(self, n: int, *, wait: bool) -> None:
+        assert 0 <= self.engine.step(n, wait=wait) <= n
+
+    @rule(n=STEPS, wait=st.booleans(), after=st.integers(0, 6))
+    def break_down(self, n: int, after: int, *, wait: bool) -> None:
+        self.device.fail_in = after
+        try:
+            self.engine.step(n, wait=wait)
+            if not wait:
+                self.engine.step(1)
+        except BreakdownError:
+            pass
+        self.device.fail_in = None
+
+    @rule()
+    def poll(self) -> None:
+        updates = self.engine.poll()
+        assert len({each.request for each in updates}) == len(updates)
+        for each in updates:
+            assert each.request not in self.ended, "news of a request that had ended"
+            assert each.token_ids or each.finish_reason
+            self.tokens[each.request] += each.token_ids
+            right, _ = expected(self.requests[each.request], ENDS)
+            have = self.tokens[each.request]
+            assert have == right[: len(have)], "a wrong, lost or repeated token"
+            if each.finish_reason:
+                self.ended[each.request] = each
+
+    @precondition(lambda self: self.requests.keys() - self.ended.keys())
+    @rule(data=st.data())
+    def cancel(self, data: st.DataObject) -> None:
+        known = sorted(self.requests.keys() - self.ended.keys())
+        request = data.draw(st.sampled_from(known))
+        self.engine.cancel(request)
+        self.cancelled.add(request)
+
+    @invariant()
+    def blocks_have_one_owner(self) -> None:
+        places = self.engine._scheduler.places
+        owned = [
+            block
+            for place, entry in enumerate(places.entries)
+            if entry is not None
+            for block in places.table[place, : places.owned[place]].tolist()
+        ]
+        free = places.pool._stack[: places.pool.free].tolist()
+        assert sorted(owned + free) == list(range(places.pool.capacity))
+
+    def teardown(self) -> None:
+        if not hasattr(self, "engine"):
+            return
+        for turn in range(2_000):
+            if not self.engine.busy:
+                break
+            self.engine.step(1 + turn % 4, wait=turn % 3 == 0)
+            self.poll()
+        assert not self.engine.busy, "a request waits for ever"
+        self.poll()
+        places = self.engine._scheduler.places
+        assert places.pool.free == places.pool.capacity, "blocks are lost"
+        assert places.entries == [None] * len(places.entries)
+        assert self.ended.keys() == self.requests.keys()
+        for request, update in self.ended.items():
+            right, reason = expected(self.requests[request], ENDS)
+            if update.finish_reason == "cancelled":
+                assert request in self.cancelled
+                continue
+            assert update.finish_reason == reason
+            assert self.tokens[request] == right
+            assert (update.error is not None) == (reason == "error")
+            assert update.acceptance is not None
+            assert update.acceptance.tokens == len(right)
+
+
+COMMON = settings(
+    stateful_step_count=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+
+
+def test_schedules() -> None:
+    run_state_machine_as_test(Schedules, settings=settings(COMMON, max_examples=200))
+
+
+@pytest.mark.nightly
+def test_ten_thousand_schedules(capsys: pytest.CaptureFixture[str]) -> None:
+    before = Schedules.ran
+    wanted = settings(COMMON, max_examples=10_000, derandomize=False, database=None)
+    run_state_machine_as_test(Schedules, settings=wanted)
+    with capsys.disabled():
+        print(f"\n{Schedules.ran - before} schedules")  # noqa: T201
