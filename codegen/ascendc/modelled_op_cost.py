@@ -63,7 +63,8 @@ class ModelledOpCost:
     def capacity(self) -> Mapping[str, int]:
         """Largest value of each named size."""
         table = blocks_for(self.step.context)
-        return {**step_names(self.step), "blocks": self.blocks, "table_blocks": table}
+        sizes = {"blocks": self.blocks, "table_blocks": table, "steps": 1}
+        return {**step_names(self.step), **sizes}
 
     def of_op(self, site: OpSite) -> Cost | Refusal:
         """Return what an operation adds to a step.

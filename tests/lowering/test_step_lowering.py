@@ -238,3 +238,54 @@ def test_a_host_can_drive_single_steps(drafts):
             assert found.logits.shape == (count, VOCABULARY)
             np.testing.assert_allclose(found.logits, wanted, atol=1e-4)
             np.testing.assert_array_equal(found.next_tokens, wanted.argmax(axis=1))
+
+
+def test_a_prefill_returns_its_drafts_behind_tokens_and_logits():
+    program = parse_program("""graph @main {
+      %0 = input "token_ids" : i32[rows]
+      %1 = input "row_request" : i32[rows]
+      %2 = input "logit_rows" : i32[requests]
+      %3 = input "known_tokens" : i32[requests, 1]
+      %4 = input "slots" : i32[rows]
+      %5 = input "cache.0.0" : f32[blocks, 128, 32]
+      %6 = param "embedding" : f32[24, 32]
+      %7 = gather_rows %6, %0 : f32[rows, 32]
+      %8 = cache_write %5, %4, %7 : f32[blocks, 128, 32]
+      %9 = gather_rows %7, %2 : f32[requests, 32]
+      %10 = linear %9, %6 : f32[requests, 24]
+      %11 = argmax %10 : i32[requests]
+      %12 = shift_tokens %0, %2, %1, %11, %3 {depth=0, known=true} : i32[rows]
+      %13 = gather_rows %6, %12 : f32[rows, 32]
+      %14 = gather_rows %13, %2 : f32[requests, 32]
+      %15 = linear %14, %6 : f32[requests, 24]
+      %16 = argmax %15 : i32[requests]
+      return %11, %10, %16, %8
+    }
+    """)
+    results = ("next_tokens", "logits", "draft_tokens.0")
+    plan, weights = lower_program(
+        program,
+        target=TARGET,
+        rows=12,
+        requests=2,
+        context=CONTEXT,
+        blocks=BLOCKS,
+        name="prefill",
+        drafts=1,
+        results=results,
+    )
+    assert plan.results == results
+    runner = PlanRunner(plan, weights, checkpoint(), TARGET)
+    random = np.random.default_rng(0)
+    step = {
+        "token_ids": random.integers(0, VOCABULARY, 11),
+        "row_request": np.repeat([0, 1], [4, 7]),
+        "logit_rows": np.array([3, 10]),
+        "known_tokens": np.array([[-1], [5]]),
+        "slots": np.arange(11),
+        "cache.0.0": np.zeros((BLOCKS, 128, HIDDEN)),
+    }
+    found = runner.step({k: v for k, v in step.items() if k != "cache.0.0"}, (11, 2, CONTEXT))
+    tokens, _, drafts, _ = interpret(program, TensorsByKey(ArraySource(checkpoint()), step))
+    np.testing.assert_array_equal(found[0], tokens)
+    np.testing.assert_array_equal(found[2], drafts)
