@@ -88,6 +88,7 @@ TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.Rotary: Translation(normalisation.rotary, function=True),
     ops.RouteTopk: Translation(experts.route_topk, function=True),
     ops.Rsqrt: Translation(elementwise.rsqrt),
+    ops.SampleTokens: Translation(device_only.device_only),
     ops.ScatterAlong: Translation(indexing.scatter_along),
     ops.ScatterRows: Translation(indexing.scatter_rows),
     ops.Select: Translation(elementwise.select),
@@ -104,7 +105,6 @@ TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.TakeAlong: Translation(indexing.take_along),
     ops.Topk: Translation(ordering.topk),
     ops.Transpose: Translation(movement.transpose),
-    ops.SampleTokens: Translation(device_only.device_only),
     ops.VerifyDrafts: Translation(device_only.device_only),
 }
 """Every operation but the leaves, in the order of `OPS`."""
