@@ -32,6 +32,9 @@ def compile(  # noqa: A001  # the field's name for it
     max_context: int = 1024,
     prefill_chunk: int = 128,
     cache_blocks: int | None = None,
+    draft_tokens: int = 0,
+    draft: "nn.Module | None" = None,
+    draft_chaining: str = "post-norm",
     executor: str = "emulator",
     strategy: str = "ordered",
     rules: Sequence[Rule] = (),
@@ -58,6 +61,13 @@ def compile(  # noqa: A001  # the field's name for it
         max_context: Tokens of a request, prompt and answer.
         prefill_chunk: Prompt tokens that a prefill step serves.
         cache_blocks: Cache blocks of 128 tokens; None: enough for ``max_batch`` full requests.
+        draft_tokens: Tokens that draft layers (multi-token prediction) propose per request and
+            decode step, 0 to 8. The main model verifies them in the same step, so that the text is
+            its own whatever the drafts are.
+        draft: A draft layer of your own, ``forward(token_ids, hidden)`` to logits, logits and a
+            hidden state, or logits, normed and raw hidden state; None: those of the checkpoint.
+        draft_chaining: Which hidden state a draft layer reads: ``"post-norm"`` (transformers,
+            SGLang) or ``"pre-norm"`` (vLLM).
         executor: ``"emulator"`` builds the kernels with g++ and runs them on the CPU;
             ``"reference"`` interprets the graph in float64.
         strategy: ``"ordered"`` applies rules in a fixed order, ``"search"`` looks for the cheapest
@@ -93,7 +103,8 @@ def compile(  # noqa: A001  # the field's name for it
     check_function("progress", progress)
     dumps = checked_folder("dump_dir", dump_dir)
     kernels = checked_folder("kernel_cache", kernel_cache)
-    limits = Limits(max_batch, max_context, prefill_chunk, cache_blocks)
+    check_text("draft_chaining", draft_chaining)
+    limits = Limits(max_batch, max_context, prefill_chunk, cache_blocks, draft_tokens)
     compiled = compile_model(
         model,
         target,
@@ -102,6 +113,8 @@ def compile(  # noqa: A001  # the field's name for it
         strategy=strategy,
         rules=rules,
         passes=passes,
+        draft=draft,
+        draft_chaining=draft_chaining,
         verify=verify,
         verify_tokens=verify_tokens,
         verify_length=verify_length,

@@ -80,3 +80,11 @@ STOP_COLUMNS = 8
 """Stop tokens of a request; -1 in columns that are not used."""
 STEP_COLUMNS = 8
 """Elements of ``step`` i32: the index of the step, filled up to a 32-byte granule."""
+RECENT_COLUMNS = 8
+"""Columns of ``recent`` i32 ``[requests, 8]``: column ``i`` is the token at position
+``LENGTH - 1 - i``; what lies before the text is never read."""
+
+
+def hidden_window(drafts: int) -> int:
+    """Return how many hidden states a place keeps: those that draft rows of one step can reach."""
+    return 2 * drafts + 1

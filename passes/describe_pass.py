@@ -9,12 +9,15 @@ from importlib import import_module
 from typing import Any
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.program import Program
+from ascendfx.ir.text.parser import parse_program
+from ascendfx.ir.text.printer import print_program
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import RULES
 
 _LIBRARY = "ascendfx.passes.rules"
-_CLASS, _RULE, _OPAQUE = "class", "rule", "opaque"
+_CLASS, _RULE, _PROGRAM, _OPAQUE = "class", "rule", "program", "opaque"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +28,8 @@ class PassForm:
         name: Its name.
         code: ``module:Class``.
         parameters: Field names and values as JSON holds them; `{"rule": "module:X", "name": ...}`
-            is a rule, and the path its name if the module is the library.
+            is a rule, and the path its name if the module is the library; `{"program": text}` a
+            program.
     """
 
     name: str
@@ -64,6 +68,8 @@ def _encoded(value: Any) -> Any:
     match value:
         case None | bool() | int() | float() | str():
             return value
+        case Program():
+            return {_PROGRAM: print_program(value)}
         case Rule():
             return {_RULE: _path_of_rule(value), "name": value.name}
         case enum.Enum():
@@ -90,6 +96,8 @@ def _decoded(value: Any) -> Any:
             return _imported(path)(**{name: _decoded(each) for name, each in inner.items()})  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         case {"mapping": dict(inner)}:
             return {name: _decoded(each) for name, each in inner.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        case {"program": str(text)}:
+            return parse_program(text)
         case {"opaque": str(path)}:
             raise _unknown(path, "a value of this type cannot be written to a file")
         case _:

@@ -10,6 +10,7 @@ from ascendfx.ir.op import Op
 from ascendfx.ir.ops import (
     Add,
     AdvanceRequests,
+    AlignDrafts,
     DispatchExperts,
     Equal,
     LogicalAnd,
@@ -29,6 +30,7 @@ from ascendfx.passes.rule import OperandForm, Rule, Spelling, as_tuple, parse_op
 COMMUTATIVE = (Add, Multiply, Maximum, Minimum, Equal, NotEqual, LogicalAnd, LogicalOr)
 _RESULTS: Mapping[type[Op], int] = {
     AdvanceRequests: 6,
+    AlignDrafts: 7,
     DispatchExperts: 3,
     RouteTopk: 2,
     Sort: 2,

@@ -4,9 +4,11 @@ from collections.abc import Mapping
 
 from ascendfx.passes.absorb_projections import AbsorbProjections
 from ascendfx.passes.apply_rules import ApplyRules
+from ascendfx.passes.close_step import CloseStep
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.drop_batch_axis import DropBatchAxis
 from ascendfx.passes.drop_unused import DropUnused
+from ascendfx.passes.expose_hidden import ExposeHidden
 from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.hoist_transposes import HoistTransposes
@@ -36,9 +38,11 @@ RAISE: tuple[ProgramPass, ...] = (
 
 PROGRAM_PASSES: tuple[ProgramPass, ...] = (
     AbsorbProjections(),
+    CloseStep(),
     DeriveIncrementalForm(),
     DropBatchAxis(),
     DropUnused(),
+    ExposeHidden(),
     FoldWeights(),
     HoistTransposes(),
     MaskByAddition(),

@@ -22,6 +22,8 @@ class Form(enum.Enum):
     """``logits [rows, vocab]`` of ``token_ids [rows]``: one text, no batch axis."""
     SERVING = "serving"
     """A step over rows with caches."""
+    STEP = "step"
+    """A serving form that prepares the next step by itself, see `ascendfx.passes.close_step`."""
 
 
 def form_of(program: Program) -> Form:
@@ -40,7 +42,7 @@ def form_of(program: Program) -> Form:
             reason=f"the entry @{program.name} has inputs {', '.join(kinds) or 'of no name'}",
             hint="only programs that take `token_ids` can be run on tokens",
         )
-    return Form.SERVING
+    return Form.STEP if "state" in kinds else Form.SERVING
 
 
 def logits_on_tokens(
@@ -67,7 +69,7 @@ def logits_on_tokens(
             return interpret(program, given_first({"token_ids": np.array([tokens])}, tensors))[0][0]
         case Form.ROWS:
             return interpret(program, given_first({"token_ids": np.array(tokens)}, tensors))[0]
-        case Form.SERVING:
+        case Form.SERVING | Form.STEP:
             blocks = -(-len(tokens) // block_tokens(program)) + 1
             serving = ServingSteps(program, tensors, 1, blocks)
             rows: list[Array] = []

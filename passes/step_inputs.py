@@ -3,7 +3,14 @@
 from ascendfx.ir.graph import Graph, Node, Value
 from ascendfx.ir.ops import GatherRows, Input
 from ascendfx.ir.size import Dim, named_size
-from ascendfx.ir.step_state import OPTION_COLUMNS, STATE_COLUMNS, STEP_COLUMNS, STOP_COLUMNS
+from ascendfx.ir.step_state import (
+    OPTION_COLUMNS,
+    RECENT_COLUMNS,
+    STATE_COLUMNS,
+    STEP_COLUMNS,
+    STOP_COLUMNS,
+    hidden_window,
+)
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.serving_signature import CONTROLS, REQUESTS
 
@@ -12,6 +19,9 @@ STEPS = named_size("steps")
 LOGIT_ROWS = "logit_rows"
 CACHE_PREFIX = "cache."
 KNOWN_TOKENS = "known_tokens"
+RECENT, HIDDEN_SLOTS, HIDDEN_CACHE = "recent", "hidden_slots", f"{CACHE_PREFIX}hidden"
+PLACES = named_size("places")
+"""Requests of a decode step, in every plan of a package."""
 
 _PER_REQUEST = TensorType(DType.I32, (REQUESTS,))
 
@@ -45,6 +55,21 @@ def prefill_controls() -> dict[str, TensorType]:
 def known_tokens(drafts: int) -> TensorType:
     """Return the type of the prompt tokens behind the last row of a chunk; -1: not known."""
     return _of_requests(DType.I32, drafts)
+
+
+def recent_tokens() -> TensorType:
+    """Return the type of the tokens before each request's first row."""
+    return _of_requests(DType.I32, RECENT_COLUMNS)
+
+
+def hidden_slots() -> TensorType:
+    """Return the type of the places where a chunk's last hidden states go; -1: nowhere."""
+    return CONTROLS["slots"]
+
+
+def kept_hidden(hidden: TensorType, drafts: int) -> TensorType:
+    """Return the type of the hidden states that each place keeps between steps."""
+    return hidden.with_shape((PLACES, hidden_window(drafts), *hidden.shape[1:]))
 
 
 def chooses_rows(graph: Graph, node: Node) -> bool:

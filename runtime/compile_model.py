@@ -13,18 +13,20 @@ from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.capture.captured_model import CapturedModel, ModelFacts
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
+from ascendfx.passes.expose_hidden import CHAININGS, check_chaining
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.registered_rules import require_registered
 from ascendfx.passes.rule import Rule
 from ascendfx.runtime.checkpoint.capture_model import capture_model
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.device_memory import check_caches
+from ascendfx.runtime.draft_stages import draft_stage_names, drafts_of_plan, serve_drafts
 from ascendfx.runtime.dumps.dump_header import DumpHeader
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.limits import DEFAULT_LIMITS, DTYPES, Limits
 from ascendfx.runtime.lowering import Lowering
-from ascendfx.runtime.presets import passes_for, serving_passes
+from ascendfx.runtime.presets import TO_SERVING, closing_passes, passes_for, serving_passes
 from ascendfx.runtime.progress import Progress, silent
 from ascendfx.runtime.rewriting import Rewriting
 from ascendfx.runtime.start_verifier import check_mode, start_verifier, verify_header
@@ -43,6 +45,8 @@ def compile_model(
     strategy: str = "ordered",
     rules: Sequence[Rule] = (),
     passes: Sequence[ProgramPass] = (),
+    draft: "nn.Module | None" = None,
+    draft_chaining: str = CHAININGS[0],
     verify: str | None = None,
     verify_tokens: Sequence[Sequence[int]] | None = None,
     verify_length: int | None = None,
@@ -56,13 +60,16 @@ def compile_model(
         model: ``nn.Module``, or a Hugging Face directory.
         target: Name of the chip.
         dtype: ``"float32"`` or ``"bfloat16"``; None keeps the checkpoint's own.
-        limits: Sizes the plans are made for.
+        limits: Sizes the plans are made for, and the number of draft tokens.
         plans: Which kinds of step to compile.
         strategy: ``"ordered"`` applies rules in a fixed order, ``"search"`` looks for the cheapest
             form.
         rules: Registered rules of the caller, applied to the raised operations; see
             `ascendfx.runtime.presets.serving_passes`.
         passes: Passes of the caller, after the rules. They are not proved: use ``verify``.
+        draft: A draft layer of the caller, see `capture_model`; None: those of the checkpoint, if
+            ``limits`` wants drafts.
+        draft_chaining: Which hidden state draft layers read: ``"post-norm"`` or ``"pre-norm"``.
         verify: ``"each-pass"`` compares the program after each pass with the captured one, in
             float64 and layer by layer; a pass that breaks its fidelity stops the compilation.
         verify_tokens: Texts to compare on; None: random ones.
@@ -79,28 +86,38 @@ def compile_model(
     limits = limits or DEFAULT_LIMITS
     _check_dtype(dtype)
     check_mode(verify, verify_tokens, verify_length)
+    check_chaining(draft_chaining)
+    wanted = limits.draft_tokens
     own = require_registered(rules)
     chosen = {
         name: passes_for(name, strategy=strategy, target=chip, limits=limits, rules=own)
         for name in plans
     }
-    to_serving = serving_passes(own, passes)
+    to_serving = serving_passes(own, passes, hidden=draft_chaining if wanted else None)
     writer = DumpWriter(dump_dir) if dump_dir else None
     if writer:  # before the work, not after it
         about = verify_header(verify, verify_tokens, verify_length)
         writer.begin(replace(_header(model, dtype, chip, limits, strategy, plans), verify=about))
-    captured = _captured(model, dtype, trace_folder, progress)
+    captured = _captured(
+        model, dtype, trace_folder, progress, drafts=bool(wanted) and (draft or True)
+    )
     verifier = start_verifier(captured, verify_tokens, verify_length, progress) if verify else None
     rewriting = Rewriting(writer, verifier, progress)
     serving, misses = rewriting.run("serving", captured.program, to_serving)
     check_caches(serving, limits.blocks, chip)
     lowering = Lowering(chip, limits, writer, progress)
+    apart = Rewriting(writer, None, progress)
+    drafts = serve_drafts(captured.drafts[:wanted], apart, TO_SERVING)
     programs: dict[str, Program] = {}
+    steps: dict[str, Program] = {}
     lowered: dict[str, LaunchPlan] = {}
     weights: dict[str, WeightSpec] = {}
     for name in plans:
+        depths = drafts_of_plan(drafts, apart, chosen[name], plan=name, drafts=wanted)
         programs[name], more = rewriting.run(name, serving, chosen[name])
-        lowered[name], specs = lowering.run(name, programs[name], (*misses, *more))
+        closing = closing_passes(name, depths, chaining=draft_chaining) if wanted else ()
+        steps[name], last = rewriting.go_on(name, programs[name], closing)
+        lowered[name], specs = lowering.run(name, steps[name], (*misses, *more, *last))
         weights.update({spec.name: spec for spec in specs})
     if verifier and writer:
         writer.timed("verification", verifier.seconds)
@@ -110,6 +127,7 @@ def compile_model(
             captured.facts.vocabulary, frozenset(captured.facts.end_ids), BLOCK_TOKENS
         ),
         programs=programs,
+        steps=steps,
         plans=lowered,
         weights=tuple(weights.values()),
         source=captured.source,
@@ -131,10 +149,12 @@ def _captured(
     dtype: str | None,
     trace_folder: Path | None,
     progress: Progress,
+    *,
+    drafts: "bool | nn.Module",
 ) -> CapturedModel:
     progress("capture", 0, 1)
     captured = capture_model(
-        model, dtype=DTYPES[dtype] if dtype else None, trace_folder=trace_folder
+        model, dtype=DTYPES[dtype] if dtype else None, trace_folder=trace_folder, drafts=drafts
     )
     progress("capture", 1, 1)
     if captured.facts.dtype not in DTYPES.values():
@@ -175,5 +195,5 @@ def _header(
         target=target.name,
         limits=asdict(limits),
         strategy=strategy,
-        stages=("serving", *plans),
+        stages=("serving", *draft_stage_names(plans, min(limits.draft_tokens, 1)), *plans),
     )

@@ -21,6 +21,7 @@ class CompiledModel:
         target: The chip.
         config: What the engine must know of the model.
         programs: Serving program of each plan, by the plan's name.
+        steps: The same as steps that need no host, which are what plans launch.
         plans: ``decode`` and ``prefill``.
         weights: How each weight of the plans is made from the checkpoint.
         source: The checkpoint; read tensor by tensor.
@@ -33,6 +34,7 @@ class CompiledModel:
     target: Target
     config: ServingConfig
     programs: Mapping[str, Program]
+    steps: Mapping[str, Program]
     plans: Mapping[str, LaunchPlan]
     weights: tuple[WeightSpec, ...]
     source: TensorSource

@@ -4,9 +4,13 @@ from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.work import StepSizes
 from ascendfx.ir.cache_block import blocks_for
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 from ascendfx.runtime.checked_limit import checked_limit
 from ascendfx.runtime.device_memory import check_addressable
+
+MOST_DRAFTS = 8
+"""Rows of a request are handled by one core, and its attention by one tile of queries."""
 
 DTYPES = {"float32": DType.F32, "bfloat16": DType.BF16}
 """Element formats by the names that PyTorch gives them."""
@@ -21,29 +25,46 @@ class Limits:
         max_context: Tokens of a request, prompt and answer.
         prefill_chunk: Prompt tokens of a prefill step.
         cache_blocks: Blocks of 128 tokens in every cache; None: enough for a full batch.
+        draft_tokens: Tokens that draft layers propose per request and decode step, 0 to 8.
+        group_steps: Decode steps whose tokens the device keeps until the host reads them.
     """
 
     max_batch: int = 16
     max_context: int = 1024
     prefill_chunk: int = 128
     cache_blocks: int | None = None
+    draft_tokens: int = 0
+    group_steps: int = 8
 
     def __post_init__(self) -> None:
-        for name in ("max_batch", "max_context", "prefill_chunk", "cache_blocks"):
+        for name in ("max_batch", "max_context", "prefill_chunk", "cache_blocks", "group_steps"):
             limit = getattr(self, name)
             if limit is not None or name != "cache_blocks":
                 object.__setattr__(self, name, checked_limit(name, limit, least=1))
+        drafts = checked_limit("draft_tokens", self.draft_tokens, least=0)
+        object.__setattr__(self, "draft_tokens", drafts)
+        if drafts > MOST_DRAFTS:
+            raise GraphError(
+                code="limit-too-large",
+                reason=f"draft_tokens={drafts}, a step verifies at most {MOST_DRAFTS}",
+                hint="one draft layer used again is seldom right beyond three tokens",
+            )
         check_addressable(
-            max_context=self.max_context,
-            max_batch=self.max_batch,
+            max_context=self.max_context + drafts,
+            max_batch=self.max_batch * (1 + drafts),
             prefill_chunk=self.prefill_chunk,
             blocks=self.blocks,
         )
 
     @property
+    def context(self) -> int:
+        """Most positions of a request: drafts reach beyond its last token."""
+        return self.max_context + self.draft_tokens
+
+    @property
     def table_blocks(self) -> int:
         """Blocks of one request."""
-        return blocks_for(self.max_context)
+        return blocks_for(self.context)
 
     @property
     def blocks(self) -> int:
@@ -55,11 +76,12 @@ class Limits:
         """Return the step that a plan is made for.
 
         Args:
-            plan: ``decode``: a token of each request; ``prefill``: a chunk of one request.
+            plan: ``decode``: the newest token of each request and its drafts; ``prefill``: a chunk
+                of one request.
         """
         if plan == "prefill":
-            return StepSizes(self.prefill_chunk, 1, self.max_context)
-        return StepSizes(self.max_batch, self.max_batch, self.max_context)
+            return StepSizes(self.prefill_chunk, 1, self.context)
+        return StepSizes(self.max_batch * (1 + self.draft_tokens), self.max_batch, self.context)
 
 
 DEFAULT_LIMITS = Limits()

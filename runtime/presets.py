@@ -5,11 +5,15 @@ from collections.abc import Mapping, Sequence
 from ascendfx.codegen.ascendc.modelled_op_cost import ModelledOpCost
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.program import Program
 from ascendfx.passes.absorb_projections import AbsorbProjections
 from ascendfx.passes.apply_rules import ApplyRules
+from ascendfx.passes.close_step import CloseStep
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.drop_unused import DropUnused
+from ascendfx.passes.expose_hidden import CHAININGS, ExposeHidden
 from ascendfx.passes.fold_weights import FoldWeights
+from ascendfx.passes.fuse_mtp import FuseMtp
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.registry import RAISE
 from ascendfx.passes.rule import Rule
@@ -25,19 +29,42 @@ TO_SERVING: tuple[ProgramPass, ...] = (*RAISE, ShareCommon(), DeriveIncrementalF
 
 
 def serving_passes(
-    rules: Sequence[Rule] = (), passes: Sequence[ProgramPass] = ()
+    rules: Sequence[Rule] = (),
+    passes: Sequence[ProgramPass] = (),
+    *,
+    hidden: str | None = None,
 ) -> tuple[ProgramPass, ...]:
     """Return `TO_SERVING` with rules and passes of the caller.
+
+    Args:
+        rules: Applied first.
+        passes: Applied behind the rules.
+        hidden: Which hidden state draft layers read, see `ExposeHidden`; None: no draft layers.
 
     They are applied once, the rules to a fixed point and then the passes in order, where the
     operations are raised but still those of the model: after `RAISE`, before the caches are placed,
     so that both plans and the search see them. The search may use the rules once more, where they
     pay; see `passes_for`.
     """
+    exposed = () if hidden is None else (ExposeHidden(hidden),)
     if not rules and not passes:
-        return TO_SERVING
+        return (*TO_SERVING, *exposed)
     own = (ApplyRules(tuple(rules)),) if rules else ()
-    return (*RAISE, *own, *passes, Simplify(), *TO_SERVING[len(RAISE) :])
+    return (*RAISE, *own, *passes, Simplify(), *TO_SERVING[len(RAISE) :], *exposed)
+
+
+def closing_passes(
+    plan: str, drafts: Sequence[Program] = (), *, chaining: str = CHAININGS[0]
+) -> tuple[ProgramPass, ...]:
+    """Return the passes from the program of a plan to the step that needs no host.
+
+    Args:
+        plan: ``decode`` or ``prefill``.
+        drafts: The draft program of each depth; see `FuseMtp`.
+        chaining: Which hidden state a depth hands to the next.
+    """
+    fused = (FuseMtp(tuple(drafts), chaining),) if drafts else ()
+    return (CloseStep(plan, len(drafts)), *fused, ShareCommon(), DropUnused())
 
 
 _CLEAN_UP: tuple[ProgramPass, ...] = (

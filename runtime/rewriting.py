@@ -8,6 +8,7 @@ from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import PassRun, run_pipeline
 from ascendfx.passes.remark import Remark
+from ascendfx.passes.run_on_tokens import Form, form_of
 from ascendfx.passes.verification.verify_pass import PassVerifier, fidelity_error, rewritten
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.near_misses import near_misses_noted
@@ -31,15 +32,25 @@ class Rewriting:
     def run(
         self, stage: str, program: Program, passes: Sequence[ProgramPass]
     ) -> tuple[Program, tuple[Remark, ...]]:
-        """Return the program after the passes, and their remarks.
+        """Return the program after the passes of a stage, and their remarks.
 
         Raises:
             GraphError: A pass refuses the program or breaks its fidelity, or a dump cannot be
                 written.
         """
-        start = time.perf_counter()
         if self.writer:
             self.writer.stage(stage, program)
+        return self.go_on(stage, program, passes)
+
+    def go_on(
+        self, stage: str, program: Program, passes: Sequence[ProgramPass]
+    ) -> tuple[Program, tuple[Remark, ...]]:
+        """Return the program after further passes of a stage, and their remarks.
+
+        Raises:
+            GraphError: As `run`.
+        """
+        start = time.perf_counter()
         remarks: list[Remark] = []
         done = 0
         self.progress(stage, 0, len(passes))
@@ -58,7 +69,9 @@ class Rewriting:
         return final, tuple(remarks)
 
     def _record(self, stage: str, run: PassRun) -> None:
-        check = self.verifier.check(stage, rewritten(run)) if self.verifier else None
+        # A closed step chooses tokens itself; its logits are those of the program before.
+        judged = self.verifier and form_of(run.program) is not Form.STEP
+        check = self.verifier.check(stage, rewritten(run)) if self.verifier and judged else None
         if self.writer:
             self.writer.passed(stage, run, check)
         if check and self.verifier and check.broken:

@@ -59,7 +59,7 @@ def _executor(
             progress("weights", done, len(keys))
             check_finite(compiled.source, key)
         progress("weights", len(keys), len(keys))
-        return ReferenceExecutor(compiled.programs, capacities, compiled.source)
+        return ReferenceExecutor(compiled.steps, capacities, compiled.source)
     weights = {}
     for done, spec in enumerate(compiled.weights):
         progress("weights", done, len(compiled.weights))

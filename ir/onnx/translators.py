@@ -105,6 +105,7 @@ TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.TakeAlong: Translation(indexing.take_along),
     ops.Topk: Translation(ordering.topk),
     ops.Transpose: Translation(movement.transpose),
+    ops.AlignDrafts: Translation(device_only.device_only),
     ops.VerifyDrafts: Translation(device_only.device_only),
 }
 """Every operation but the leaves, in the order of `OPS`."""

@@ -3,6 +3,7 @@
 from ascendfx.ir.op import Op
 from ascendfx.ir.ops.add import Add
 from ascendfx.ir.ops.advance_requests import AdvanceRequests
+from ascendfx.ir.ops.align_drafts import AlignDrafts
 from ascendfx.ir.ops.argmax import Argmax
 from ascendfx.ir.ops.attention import Attention
 from ascendfx.ir.ops.cache_read import CacheRead
@@ -76,6 +77,7 @@ __all__ = [
     "OPS",
     "Add",
     "AdvanceRequests",
+    "AlignDrafts",
     "Argmax",
     "Attention",
     "CacheRead",
@@ -149,6 +151,7 @@ __all__ = [
 OPS: tuple[type[Op], ...] = (
     Add,
     AdvanceRequests,
+    AlignDrafts,
     Argmax,
     Attention,
     CacheRead,

@@ -9,6 +9,7 @@ from ascendfx.runtime.cli import options, weights_options
 from ascendfx.runtime.cli.output_file import prepare_output
 from ascendfx.runtime.cli.weights_options import weights_and_tokens
 from ascendfx.runtime.dumps.bisect_dump import captured_program
+from ascendfx.runtime.dumps.dump_header import DRAFT_STAGE
 from ascendfx.runtime.dumps.read_dump import Dump, DumpedStage, read_dump
 from ascendfx.runtime.dumps.tensor_dump import dump_tensors, write_tensors_file
 
@@ -52,10 +53,12 @@ def tensors(
     prepare_output(output, dump)
     read = read_dump(dump)
     chosen = _stage(read, stage)
-    number = len(chosen.passes) if after is None else after
-    if not 0 <= number <= len(chosen.passes):
+    most = len(chosen.compared)
+    number = most if after is None else after
+    if not 0 <= number <= most:
         raise click.BadParameter(
-            f"stage {chosen.name} has {len(chosen.passes)} passes", param_hint="'--after'"
+            f"stage {chosen.name} has {most} passes whose programs run on tokens",
+            param_hint="'--after'",
         )
     program = chosen.program(number)
     captured = captured_program(read)
@@ -68,7 +71,7 @@ def tensors(
 
 
 def _stage(dump: Dump, name: str | None) -> DumpedStage:
-    stages = {stage.name: stage for stage in dump.stages}
+    stages = {s.name: s for s in dump.stages if not s.name.startswith(DRAFT_STAGE)}
     if not stages:
         raise GraphError("damaged-dump", f"{dump.directory} has no stage", hint="compile again")
     if name is not None and name not in stages:

@@ -84,7 +84,7 @@ def bisect_dump(
     progress("float64 truth", 0, 1)
     verifier = PassVerifier(captured_program(dump), tensors, tokens)
     progress("float64 truth", 1, 1)
-    total = sum(len(stage.passes) for stage in dump.stages)
+    total = sum(len(stage.compared) for stage in dump.stages)
     for done, (stage, entry, before, after) in enumerate(_steps(dump)):
         progress("compare", done, total)
         found = Rewritten(entry.name, entry.fidelity, before, after)
@@ -106,7 +106,7 @@ def bisect_dump(
 def _steps(dump: Dump) -> Iterator[tuple[DumpedStage, DumpedPass, Program, Program]]:
     for stage in dump.stages:
         before = stage.program(0)
-        for entry in stage.passes:
+        for entry in stage.compared:
             after = stage.program(entry.number)
             after = before if after == before else after
             yield stage, entry, before, after

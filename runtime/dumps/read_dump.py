@@ -8,9 +8,11 @@ from typing import Any
 
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.located import parse_located
+from ascendfx.passes.close_step import CloseStep
 from ascendfx.passes.describe_pass import PassForm
 from ascendfx.passes.graph_pass import Fidelity
 from ascendfx.runtime.dumps.dump_header import (
+    DRAFT_STAGE,
     INDEX,
     INPUT_PROGRAM,
     DumpHeader,
@@ -54,7 +56,7 @@ class DumpedStage:
     """A folder of programs.
 
     Attributes:
-        name: ``serving``, ``decode`` or ``prefill``.
+        name: ``serving``, ``decode`` or ``prefill``, and those of draft layers.
         directory: The folder.
         passes: In order.
     """
@@ -62,6 +64,17 @@ class DumpedStage:
     name: str
     directory: Path
     passes: tuple[DumpedPass, ...]
+
+    @property
+    def compared(self) -> tuple[DumpedPass, ...]:
+        """The passes whose programs can be run on tokens: those before the step is closed.
+
+        A closed step chooses its tokens itself, and a draft layer reads hidden states.
+        """
+        if self.name.startswith(DRAFT_STAGE):
+            return ()
+        names = [each.name for each in self.passes]
+        return self.passes[: names.index(CloseStep.name) if CloseStep.name in names else None]
 
     def program(self, number: int) -> Program:
         """Return the program after so many passes; 0 is what the stage was given.

@@ -116,8 +116,8 @@ class DumpWriter:
                 write_json(folder / COST, cost)
 
     def timed(self, what: str, seconds: float) -> None:
-        """Add a duration that is no pass's."""
-        self._seconds[what] = round(seconds, 6)
+        """Add a duration that is no pass's; one of the same name is added to."""
+        self._seconds[what] = round(self._seconds.get(what, 0.0) + seconds, 6)
         with writing(self.directory):
             write_json(self.directory / TIMING, self._seconds)
 

@@ -1,0 +1,324 @@
+"""Append draft layers to the step of the main model: one preparation of inputs for all of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from ascendfx.ir.cache_block import BLOCK_TOKENS
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
+from ascendfx.ir.ops import (
+    AdvanceRequests,
+    AlignDrafts,
+    CacheWrite,
+    Call,
+    GatherRows,
+    Input,
+    Reshape,
+    SampleTokens,
+    ShiftTokens,
+    VerifyDrafts,
+)
+from ascendfx.ir.program import Program, param_names
+from ascendfx.ir.size import product
+from ascendfx.ir.tensor_type import TensorType
+from ascendfx.passes.close_step import cache_inputs
+from ascendfx.passes.expose_hidden import CHAININGS, check_chaining
+from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.step_inputs import (
+    CACHE_PREFIX,
+    HIDDEN_CACHE,
+    HIDDEN_SLOTS,
+    KNOWN_TOKENS,
+    LOGIT_ROWS,
+    RECENT,
+    hidden_slots,
+    kept_hidden,
+    known_tokens,
+    recent_tokens,
+)
+
+DRAFT_CACHE_PREFIX = f"{CACHE_PREFIX}draft."
+_HIDDEN_AT = 2
+"""Which result of a closed step is the hidden state that `ExposeHidden` added."""
+
+
+@dataclass(frozen=True, slots=True)
+class FuseMtp(ProgramPass):
+    """Puts draft layers (multi-token prediction) behind the main model, in the same step.
+
+    Draft ``j`` reads, for every row, the token ``j + 1`` places further and the hidden state before
+    it: that of the main model, then that of draft ``j - 1``. Token 0 is dropped and the others move
+    forward by one, so that the layer runs with the main model's own positions, slots and block
+    table. A caller must have the licence for that: see `ascendfx.passes.draft_licence`. Each depth
+    has a cache of its own, in which every entry is shifted by the same number of places.
+
+    With one draft its rows are those of the main model. With more, entries of deeper caches are
+    made of drafts, and wrong where these are rejected: `align_drafts` moves the rows back by the
+    number of rejected drafts, so that they end at the last accepted token and the wrong entries are
+    written again. The hidden states that this reaches are kept from step to step, a few per place.
+
+    Source: DeepSeek-V3 technical report, section 2.2, for the layer; omni-infer c8bc2bbb,
+    ``deepseek_mtp.py``, for shared control tensors and a cache per depth.
+
+    Fidelity: bitwise, as far as the tokens of the main model are concerned: drafts are only taken
+    where they equal them.
+
+    Attributes:
+        drafts: The draft program of each depth, in serving form after the passes of the plan; equal
+            ones are one function.
+        chaining: Which hidden state depth ``j + 1`` reads of depth ``j``, one of `CHAININGS`.
+    """
+
+    name: ClassVar[str] = "fuse-mtp"
+    fidelity: ClassVar[Fidelity] = Fidelity.BITWISE
+
+    drafts: tuple[Program, ...]
+    chaining: str = CHAININGS[0]
+
+    def run(self, program: Program) -> PassResult:
+        """Transform a closed step that returns hidden states.
+
+        Raises:
+            GraphError: The step or a draft program has another form.
+        """
+        check_chaining(self.chaining)
+        named = _named(self.drafts, self.chaining)
+        step = _Step(program.main, tuple(named[draft] for draft in map(id, self.drafts)))
+        distinct = {functions.entry.name: functions for functions in named.values()}
+        graphs = (step.run(), *program.graphs[1:])
+        recipes = dict(program.recipes)
+        for functions in distinct.values():
+            graphs += functions.graphs
+            recipes.update(functions.recipes)
+        statistics = {"draft layers": len(self.drafts), "distinct draft layers": len(distinct)}
+        return PassResult(Program(graphs, recipes), statistics)
+
+
+@dataclass(frozen=True)
+class _Functions:
+    """A draft program as functions of the step; the entry returns one hidden state only."""
+
+    graphs: tuple[Graph, ...]
+    recipes: Mapping[tuple[str, str], Graph]
+
+    @property
+    def entry(self) -> Graph:
+        return self.graphs[0]
+
+
+def _named(drafts: Sequence[Program], chaining: str) -> dict[int, _Functions]:
+    """Return the functions of each draft program by its identity; equal programs share theirs."""
+    found: list[tuple[Program, _Functions]] = []
+    named: dict[int, _Functions] = {}
+    for draft in drafts:
+        known = next((each for program, each in found if program == draft), None)
+        if known is None:
+            known = _functions(draft, f"draft{len(found) or ''}", chaining)
+            found.append((draft, known))
+        named[id(draft)] = known
+    return named
+
+
+def _functions(draft: Program, name: str, chaining: str) -> _Functions:
+    entry = draft.main
+    if len(entry.outputs) != 4 + len(cache_inputs(entry)):
+        raise GraphError(
+            code="no-draft-form",
+            reason=f"@{entry.name} returns {len(entry.outputs)} values; a draft layer in serving "
+            "form returns tokens, logits, two hidden states and its caches",
+            hint="capture the layer with `ascendfx.compile(..., draft=...)`",
+        )
+    tokens, _, normed, raw, *caches = entry.outputs
+    hidden = normed if chaining == "post-norm" else raw
+    renamed = {g.name: name if g is entry else f"{name}_{g.name}" for g in draft.graphs}
+    trimmed = entry.part((tokens, hidden, *caches), keep=entry.inputs)
+    graphs = (trimmed, *draft.graphs[1:])
+    return _Functions(
+        tuple(_renamed(graph, renamed) for graph in graphs),
+        {(renamed[owner], param): recipe for (owner, param), recipe in draft.recipes.items()},
+    )
+
+
+def _renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
+    def node(old: Node) -> Node:
+        if not isinstance(old.op, Call):
+            return old
+        return replace(old, op=replace(old.op, callee=names[old.op.callee]))
+
+    return Graph(names[graph.name], tuple(map(node, graph.nodes)), graph.outputs)
+
+
+def _keys(functions: _Functions) -> tuple[tuple[str, str], ...]:
+    """Return the checkpoint keys of a draft's entry and of the layers that it calls: themselves."""
+    names: dict[str, None] = {}
+    entry = functions.entry
+    program = Program(functions.graphs, functions.recipes)
+    names.update(dict.fromkeys(sorted(program.params_behind(entry))))
+    names.update(dict.fromkeys(param_names(entry)))
+    for node in entry.nodes:
+        if isinstance(node.op, Call):
+            names.update(dict.fromkeys(key for _, key in node.op.keys))
+    return tuple((name, name) for name in names)
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What the first draft layer reads.
+
+    Attributes:
+        ids: Token behind each row.
+        hidden: Hidden state of each row.
+        last: The row of each request whose draft is wanted.
+        controls: Control tensors that differ from the main model's.
+        kept: The hidden states that are kept for the next step.
+        recent: The tokens before the next step.
+    """
+
+    ids: Value
+    hidden: Value
+    last: Value
+    controls: Mapping[str, Value]
+    kept: Value | None = None
+    recent: Value | None = None
+
+
+class _Step:
+    """Rebuilds the entry of a closed step with draft layers before it advances."""
+
+    def __init__(self, main: Graph, drafts: tuple[_Functions, ...]) -> None:
+        self._main = main
+        self._drafts = drafts
+        self._decodes = any(isinstance(node.op, AdvanceRequests) for node in main.nodes)
+        self._keeps = len(drafts) > 1
+        self._builder = GraphBuilder(main.name)
+        self._moved: dict[Value, Value] = {}
+        self._inputs: dict[str, Value] = {}
+
+    def run(self) -> Graph:
+        main = self._main
+        sampled = main.op_of(main.outputs[0])
+        if not isinstance(sampled, SampleTokens) or not _is_hidden(main, main.outputs[_HIDDEN_AT]):
+            raise GraphError(
+                code="no-closed-step",
+                reason=f"@{main.name} does not return sampled tokens, logits and hidden states",
+                hint="run expose-hidden and close-step before fuse-mtp",
+            )
+        self._add_inputs()
+        advance = [i for i, node in enumerate(main.nodes) if isinstance(node.op, AdvanceRequests)]
+        for position, node in enumerate(main.nodes):
+            if not isinstance(node.op, Input) and position not in advance:
+                self._copy(position, node, ())
+        rows = self._rows(self._moved[main.outputs[_HIDDEN_AT]])
+        tokens, caches = self._draft_all(rows)
+        for position in advance:
+            self._copy(position, main.nodes[position], tokens)
+        first, logits, _, *rest = (self._moved[v] for v in main.outputs)
+        advanced = rest[: len(rest) - len(cache_inputs(main))]
+        own = rest[len(advanced) :]
+        results = () if self._decodes else tokens
+        recent = () if rows.recent is None else (rows.recent,)
+        kept = () if rows.kept is None else (rows.kept,)
+        return self._builder.build(
+            first, logits, *results, *advanced, *recent, *own, *caches, *kept
+        )
+
+    def _add_inputs(self) -> None:
+        caches = cache_inputs(self._main)
+        kinds = self._main.input_types.items()
+        wanted: dict[str, TensorType] = {name: kind for name, kind in kinds if name not in caches}
+        if not self._decodes:
+            wanted[KNOWN_TOKENS] = known_tokens(len(self._drafts))
+        if self._keeps:
+            wanted |= {RECENT: recent_tokens()} if self._decodes else {HIDDEN_SLOTS: hidden_slots()}
+        wanted |= caches
+        for depth, functions in enumerate(self._drafts):
+            for i, kind in enumerate(cache_inputs(functions.entry).values()):
+                wanted[f"{DRAFT_CACHE_PREFIX}{depth}.{i}"] = kind
+        if self._keeps:
+            hidden = self._main.type_of(self._main.outputs[_HIDDEN_AT])
+            wanted[HIDDEN_CACHE] = kept_hidden(hidden, len(self._drafts))
+        self._inputs = {name: self._builder.add(Input(name, wanted[name])) for name in wanted}
+        for value in self._main.inputs:
+            op = self._main.op_of(value)
+            if isinstance(op, Input):
+                self._moved[value] = self._inputs[op.name]
+
+    def _copy(self, position: int, node: Node, more: tuple[Value, ...]) -> None:
+        with self._builder.at(node.location):
+            operands = (self._moved[v] for v in node.operands)
+            results = self._builder.add_multi(node.op, *operands, *more)
+        self._moved.update((Value(position, i), result) for i, result in enumerate(results))
+
+    def _rows(self, hidden: Value) -> _Rows:
+        """Return the rows of the draft layers; they differ from the main model's if it decodes."""
+        if not self._decodes:
+            kept = self._keep(hidden, self._inputs[HIDDEN_SLOTS]) if self._keeps else None
+            shift = ShiftTokens(0, known=True)
+            ids, new = self._inputs["token_ids"], self._moved[self._main.outputs[0]]
+            at = self._inputs[LOGIT_ROWS], self._inputs["row_request"]
+            shifted = self._builder.add(shift, ids, *at, new, self._inputs[KNOWN_TOKENS])
+            return _Rows(shifted, hidden, self._inputs[LOGIT_ROWS], {}, kept=kept)
+        accepted, last, new = self._verified()
+        if not self._keeps:
+            at = last, self._inputs["row_request"]
+            ids = self._builder.add(ShiftTokens(0), self._inputs["token_ids"], *at, new)
+            return _Rows(ids, hidden, last, {})
+        return self._aligned(hidden, accepted, new)
+
+    def _aligned(self, hidden: Value, accepted: Value, new: Value) -> _Rows:
+        operands = (self._inputs[name] for name in ("token_ids", "block_table", "state"))
+        align = AlignDrafts(len(self._drafts), BLOCK_TOKENS)
+        ids, positions, slots, last, keep_at, found_at, recent = self._builder.add_multi(
+            align, *operands, accepted, new, self._inputs[RECENT]
+        )
+        kept = self._keep(hidden, keep_at)
+        kind = self._builder.type_of(kept)
+        flat = self._builder.add(Reshape((product(kind.shape[:2]), *kind.shape[2:])), kept)
+        found = self._builder.add(GatherRows(), flat, found_at)
+        moved = {"positions": positions, "slots": slots}
+        return _Rows(ids, found, last, moved, kept=kept, recent=recent)
+
+    def _keep(self, hidden: Value, slots: Value) -> Value:
+        return self._builder.add(CacheWrite(), self._inputs[HIDDEN_CACHE], slots, hidden)
+
+    def _verified(self) -> tuple[Value, Value, Value]:
+        for position, node in enumerate(self._main.nodes):
+            if isinstance(node.op, VerifyDrafts):
+                accepted, last, new = (self._moved[Value(position, i)] for i in range(3))
+                return accepted, last, new
+        raise AssertionError("a step that advances verifies")
+
+    def _draft_all(self, rows: _Rows) -> tuple[tuple[Value, ...], list[Value]]:
+        """Return the token that each depth drafts, and all their caches."""
+        ids, hidden = rows.ids, rows.hidden
+        tokens: list[Value] = []
+        caches: list[Value] = []
+        for depth, functions in enumerate(self._drafts):
+            if depth:
+                known = () if self._decodes else (self._inputs[KNOWN_TOKENS],)
+                shift = ShiftTokens(depth, known=not self._decodes)
+                at = rows.last, self._inputs["row_request"]
+                ids = self._builder.add(shift, ids, *at, tokens[-1], *known)
+            token, hidden, *written = self._draft(functions, depth, rows, (ids, hidden))
+            tokens.append(token)
+            caches += written
+        return tuple(tokens), caches
+
+    def _draft(
+        self, functions: _Functions, depth: int, rows: _Rows, read: tuple[Value, Value]
+    ) -> Iterator[Value]:
+        entry = functions.entry
+        ids, hidden = read
+        given = {**self._inputs, **rows.controls, LOGIT_ROWS: rows.last}
+        given |= {"token_ids": ids, "hidden": hidden}
+        for i, name in enumerate(cache_inputs(entry)):
+            given[name] = self._inputs[f"{DRAFT_CACHE_PREFIX}{depth}.{i}"]
+        call = Call(entry.name, entry.output_types, _keys(functions))
+        with self._builder.at(entry.nodes[-1].location):
+            return iter(self._builder.add_multi(call, *(given[n] for n in entry.input_types)))
+
+
+def _is_hidden(main: Graph, value: Value) -> bool:
+    kind = main.type_of(value)
+    return kind.rank == 2 and kind.dtype.is_float
