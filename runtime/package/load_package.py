@@ -18,7 +18,7 @@ from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.text_codec import TextCodec
 from ascendfx.runtime.executor.emulated import EmulatedExecutor
 from ascendfx.runtime.package.hashes import check_file, read_hashes
-from ascendfx.runtime.package.read_plans import read_plans
+from ascendfx.runtime.package.read_plans import read_plans, read_runners
 from ascendfx.runtime.package.save_package import FORMAT, MANIFEST, TOKENIZER, WEIGHTS
 from ascendfx.runtime.progress import Progress, silent
 from ascendfx.runtime.start_engine import check_executor
@@ -71,6 +71,7 @@ def load(
         weights,
         target,
         cache_dir=kernels,
+        runners=read_runners(folder, plans),
         progress=progress,
     )
     config = ServingConfig(

@@ -1,12 +1,17 @@
-"""Write plans and the texts of their kernels under a folder, with a list of hashes."""
+"""Write plans and the texts of their kernels and runners under a folder, with a list of hashes."""
 
 import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan, print_plan
+from ascendfx.codegen.ascendc.runner.emit_runner import HEADER, emit_runner, runner_file
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.emulator.runner_tools import runner_sources
 from ascendfx.runtime.package.hashes import HASHES, hash_lines
+
+RUNNERS = "runners"
+"""Folder of the text that launches each plan, and of the header it includes."""
 
 
 def write_plans(directory: Path, plans: Sequence[LaunchPlan]) -> None:
@@ -36,6 +41,8 @@ def plan_files(plans: Sequence[LaunchPlan]) -> dict[str, str]:
         _put(files, f"plan-{plan.name}.json", print_plan(plan))
         for kernel in plan.kernels:
             _put(files, f"kernels/{kernel.name}.cpp", kernel.source)
+        _put(files, f"{RUNNERS}/{runner_file(plan)}", emit_runner(plan))
+        _put(files, f"{RUNNERS}/{HEADER}", runner_sources()[HEADER])
     ordered = dict(sorted(files.items()))
     ordered[HASHES] = hash_lines({path: _digest(text) for path, text in ordered.items()})
     return ordered

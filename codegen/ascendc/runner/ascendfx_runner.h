@@ -20,6 +20,9 @@
 
 #include <stdint.h>
 
+/* Raised when a struct or an entry below changes; a runner says which one it was emitted for. */
+#define ASCENDFX_RUNNER_VERSION 1
+
 #ifdef __cplusplus
 extern "C" {
 #endif

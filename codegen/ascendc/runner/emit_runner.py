@@ -7,6 +7,8 @@ from ascendfx.codegen.ascendc.launch_plan import LaunchPlan, Place
 
 HEADER = "ascendfx_runner.h"
 """The header beside this file that every runner includes."""
+VERSION = 1
+"""``ASCENDFX_RUNNER_VERSION`` of that header."""
 
 _COLUMNS = 96  # of a line inside one brace
 
@@ -33,6 +35,9 @@ def emit_runner(plan: LaunchPlan) -> str:
     )
     out.line("// Between two launches there is no allocation, lock, output, copy or wait.")
     out.line(f'#include "{HEADER}"')
+    out.line()
+    same = f"ASCENDFX_RUNNER_VERSION == {VERSION}"
+    out.line(f'static_assert({same}, "emitted for another version of {HEADER}");')
     out.line()
     out.line("namespace {")
     out.line()
