@@ -72,6 +72,7 @@ class Lowering:
                 blocks=self.limits.blocks,
                 steps=self.limits.group_steps,
                 drafts=self.limits.draft_tokens,
+                places=self.limits.max_batch,
                 results=results_of(program),
             )
         check_arena(plan, self.target)

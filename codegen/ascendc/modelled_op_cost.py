@@ -32,6 +32,7 @@ _FREE = Cost(0.0, 0.0, 0.0)
 
 _MOVEMENTS: tuple[type[Op], ...] = (
     ops.AdvanceRequests,
+    ops.AlignDrafts,
     ops.Argmax,
     ops.CacheRead,
     ops.CacheWrite,

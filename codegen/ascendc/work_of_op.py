@@ -175,8 +175,16 @@ def _advance(_: Op, operands: Types, __: Types) -> Work:
     )
 
 
+def _align(_: Op, operands: Types, results: Types) -> Work:
+    """Of the table of blocks a column or two is read."""
+    rows, _table, state, accepted, new, recent = operands
+    moved = bytes_of(rows, state, accepted, new, recent, *results)
+    return Work(vector_slots=_elements(state), bytes=moved)
+
+
 _SPECIAL: Mapping[type[Op], Callable[[Op, Types, Types], Work]] = {
     ops.AdvanceRequests: _advance,
+    ops.AlignDrafts: _align,
     ops.CacheRead: _gathered,
     ops.CacheWrite: _cache_write,
     ops.DispatchExperts: _sorted,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendfx.ir.step_state import Finish, State
+from ascendfx.ir.step_state import RECENT_COLUMNS, Finish, State
 from ascendfx.runtime.engine.prefill import Joined, JoiningRequest, prefill, without_meaning
 from ascendfx.runtime.executor.step import StepExecutor
 
@@ -66,7 +66,10 @@ class Device:
         self.drafts = self.decode.drafts
         names = ("token_ids", "positions", "slots", "row_request", "block_table", "options")
         more = ("state", "stop_ids", "emitted", "step", "sizes")
-        self._views = {name: executor.control("decode", name) for name in (*names, *more)}
+        # Steps with several drafts keep the tokens before their rows, to draft some of them again.
+        again = ("recent",) if self.drafts > 1 else ()
+        controls = (*names, *more, *again)
+        self._views = {name: executor.control("decode", name) for name in controls}
         self.group_steps = len(self._views["emitted"])
         each = self.drafts + 1
         places = np.arange(self.decode.requests, dtype=np.int32)
@@ -141,6 +144,10 @@ class Device:
         views["token_ids"][rows[0] : rows[0] + 1 + len(drafts)] = (result.token, *drafts)
         views["positions"][rows] = positions
         views["slots"][rows] = np.where(inside, slots, -1)
+        if "recent" in views:
+            newest = request.tokens[: -RECENT_COLUMNS - 1 : -1]
+            views["recent"][place] = -1
+            views["recent"][place, : newest.size] = newest
         return result
 
     def _not_finite(self, place: int) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.launch_plan import Capacities
-from ascendfx.ir.step_state import Finish, State
+from ascendfx.ir.step_state import Finish, State, hidden_window
 from ascendfx.runtime.executor.step import StepExecutor, StepInputs, StepOutputs
 from ascendfx.runtime.number_range import first_not_finite
 
@@ -105,6 +105,8 @@ def _chunk(
     known = np.full((1, drafts), -1, np.int32)
     behind = request.tokens[stop : stop + drafts]
     known[0, : behind.size] = behind
+    window = hidden_window(drafts)
+    kept = request.place * window + positions % window
     return StepInputs(
         token_ids=request.tokens[start:stop],
         positions=positions,
@@ -120,6 +122,7 @@ def _chunk(
             "state": state[None],
             "stop_ids": request.stop_ids[None],
             "known_tokens": known,
+            "hidden_slots": np.where(positions >= stop - window, kept, -1).astype(np.int32),
         },
     )
 

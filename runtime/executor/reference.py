@@ -11,7 +11,6 @@ from ascendfx.codegen.ascendc.launch_plan import Capacities
 from ascendfx.codegen.ascendc.lowering.check_caches import overwritten_inputs
 from ascendfx.codegen.ascendc.lowering.instantiate import SIZES
 from ascendfx.ir.interpret import interpret
-from ascendfx.ir.ops import AdvanceRequests
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
 from ascendfx.ir.tensor_source import TensorsByKey, TensorSource
@@ -42,9 +41,12 @@ class ReferenceExecutor:
         self._capacities = capacities
         self._weights = weights
         first = next(iter(programs.values()))
-        blocks = {"blocks": next(iter(capacities.values())).blocks}
+        sizes = {
+            "blocks": next(iter(capacities.values())).blocks,
+            "places": max(each.requests for each in capacities.values()),
+        }
         self._caches: dict[str, NDArray[Any]] = {
-            name: np.zeros([bind_size(d, blocks) for d in kind.shape])
+            name: np.zeros([bind_size(d, sizes) for d in kind.shape])
             for name, kind in first.main.input_types.items()
             if name.startswith("cache.")
         }
@@ -68,7 +70,7 @@ class ReferenceExecutor:
         )
         caches = len(outputs) - len(self._caches)
         self._caches = dict(zip(self._caches, outputs[caches:], strict=True))
-        made = outputs[: caches - len(AdvanceRequests.in_place)] if advances else outputs[:caches]
+        made = outputs[: len(outputs) - len(_in_place(program))]
         tokens, logits, *draft_tokens = (
             first_rows(each, inputs, every_row=advances, drafts=drafts) for each in made
         )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from ascendfx.ir.step_state import (
     OPTION_COLUMNS,
+    RECENT_COLUMNS,
     STATE_COLUMNS,
     STEP_COLUMNS,
     STOP_COLUMNS,
@@ -67,6 +68,8 @@ def host_controls(inputs: StepInputs, names: Iterable[str], drafts: int) -> dict
         "logit_positions": inputs.positions[inputs.logit_rows],
         "logit_requests": inputs.row_request[inputs.logit_rows],
         "known_tokens": np.full((requests, drafts), -1, np.int32),
+        "recent": np.full((requests, RECENT_COLUMNS), -1, np.int32),
+        "hidden_slots": np.full(inputs.rows, -1, np.int32),
         **inputs.controls(),
     }
     return {name: known[name] for name in names if name in known}

@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ascendfx.ir.op import Array
-from ascendfx.ir.ops import AdvanceRequests, ShiftTokens, VerifyDrafts
-from ascendfx.ir.step_state import STATE_COLUMNS, STEP_COLUMNS, STOP_COLUMNS, State
+from ascendfx.ir.ops import AdvanceRequests, AlignDrafts, ShiftTokens, VerifyDrafts
+from ascendfx.ir.step_state import RECENT_COLUMNS, STATE_COLUMNS, STEP_COLUMNS, STOP_COLUMNS, State
 
 _VOCABULARY = 6
 """Few tokens, so that drafts and stop tokens are met often."""
@@ -25,6 +25,34 @@ def verify_case(
     state = random.integers(0, 100, (n, STATE_COLUMNS))
     state[:, State.DRAFTED] = random.integers(0, k + 1, n)
     return VerifyDrafts(k), [ids.reshape(-1), sampled.reshape(-1), state]
+
+
+@st.composite
+def align_case(
+    draw: st.DrawFn,
+    *,
+    requests: int | None = None,
+    drafts: int | None = None,
+    block: int | None = None,
+) -> tuple[AlignDrafts, list[Array]]:
+    """Places of which some have hardly begun, some do not run, some cross a block."""
+    n = draw(st.integers(1, 9)) if requests is None else requests
+    k = draw(st.integers(1, 8)) if drafts is None else drafts
+    size = draw(st.integers(1, 5)) if block is None else block
+    width = draw(st.integers(1, 6))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    state = random.integers(0, 1000, (n, STATE_COLUMNS))
+    state[:, State.LENGTH] = random.integers(0, width * size + 2, n)
+    state[:, State.FINISHED] = random.integers(0, 6, n) * (random.random(n) < 0.3)
+    table = random.integers(0, 1000, (n, width))
+    return AlignDrafts(k, size), [
+        random.integers(0, 99, n * (k + 1)),
+        np.where(random.random((n, width)) < 0.1, -1, table),
+        state,
+        random.integers(0, k + 1, n),
+        random.integers(100, 199, n),
+        random.integers(200, 299, (n, RECENT_COLUMNS)),
+    ]
 
 
 @st.composite

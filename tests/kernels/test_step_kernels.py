@@ -14,13 +14,14 @@ from ascendfx.codegen.ascendc.kernels.advance_requests import (
     emit_advance_requests,
     plan_advance_requests,
 )
+from ascendfx.codegen.ascendc.kernels.align_drafts import emit_align_drafts, plan_align_drafts
 from ascendfx.codegen.ascendc.kernels.shift_tokens import emit_shift_tokens, plan_shift_tokens
 from ascendfx.codegen.ascendc.kernels.vector_kernel import local_bytes
 from ascendfx.codegen.ascendc.kernels.verify_drafts import emit_verify_drafts, plan_verify_drafts
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.ops import AdvanceRequests, ShiftTokens
 from tests.golden_file import Golden
-from tests.ir.step_cases import advance_case, shift_case, verify_case
+from tests.ir.step_cases import advance_case, align_case, shift_case, verify_case
 from tests.kernels.vector_case import FEW_CORES, TARGET, Array, build, sizes
 
 _GUARD = -77
@@ -63,6 +64,30 @@ def test_drafts_are_verified(
     plan = plan_verify_drafts(requests=DeviceSize(1, capacity), drafts=drafts, target=target)
     kernel = emit_verify_drafts(plan, "verify_drafts")
     check(run(kernel, operands, {"requests": requests}), op.reference(*operands))
+
+
+_ALIGNED = [(2, 9, 1, 3), (20, 20, 8, 128), (256, 256, 3, 4), (300, 300, 2, 1)]
+
+
+@pytest.mark.parametrize(("capacity", "requests", "drafts", "block"), _ALIGNED)
+@settings(max_examples=12)
+@given(data=st.data())
+def test_rows_of_drafts_are_aligned(
+    capacity: int, requests: int, drafts: int, block: int, data: st.DataObject
+) -> None:
+    capacity = max(capacity, requests)
+    target = FEW_CORES if requests == 300 else TARGET
+    op, operands = data.draw(align_case(requests=requests, drafts=drafts, block=block))
+    plan = plan_align_drafts(
+        requests=DeviceSize(1, capacity),
+        drafts=drafts,
+        block=block,
+        table_blocks=operands[1].shape[1],
+        target=target,
+    )
+    found = run(emit_align_drafts(plan, "align_drafts"), operands, {"requests": requests})
+    ids, positions, slots, last, kept, hidden, recent = op.reference(*operands)
+    check(found, (recent, ids, positions, slots, last, kept, hidden))
 
 
 @pytest.mark.parametrize(("rows", "requests"), [(1, 1), (7, 3), (64, 32), (300, 9), (512, 256)])

@@ -54,6 +54,7 @@ def lower_program(
     name: str,
     steps: int = 1,
     drafts: int = 0,
+    places: int | None = None,
     results: Sequence[str] = RESULTS,
 ) -> tuple[LaunchPlan, tuple[WeightSpec, ...]]:
     """Return the launches of one kind of step, and the weights they read.
@@ -68,6 +69,7 @@ def lower_program(
         name: Of the plan.
         steps: Steps whose emitted tokens are kept.
         drafts: Draft tokens of a request in a step.
+        places: Requests of a decode step; None: ``requests``.
         results: Names of the leading outputs, those that are not written in place.
 
     Raises:
@@ -84,6 +86,7 @@ def lower_program(
         "blocks": blocks,
         "table_blocks": sizes.table_blocks,
         "steps": steps,
+        "places": requests if places is None else places,
     }
     prepared = _prepare(program, context)
     check_caches(prepared)

@@ -32,6 +32,7 @@ from ascendfx.codegen.ascendc.lowering.select_products import (
 )
 from ascendfx.codegen.ascendc.lowering.select_step import (
     select_advance_requests,
+    select_align_drafts,
     select_shift_tokens,
     select_verify_drafts,
 )
@@ -45,6 +46,7 @@ from ascendfx.ir.graph import Graph, Value
 from ascendfx.ir.op import Op
 from ascendfx.ir.ops import (
     AdvanceRequests,
+    AlignDrafts,
     Argmax,
     CacheRead,
     CacheWrite,
@@ -66,6 +68,7 @@ T = TypeVar("T")
 
 _FAMILIES: Mapping[type[Op], Callable[[GraphContext, int], KernelStep]] = {
     AdvanceRequests: select_advance_requests,
+    AlignDrafts: select_align_drafts,
     Argmax: select_argmax,
     CacheWrite: select_cache_write,
     DispatchExperts: select_dispatch_experts,

@@ -4,12 +4,13 @@ from ascendfx.codegen.ascendc.kernels.advance_requests import (
     emit_advance_requests,
     plan_advance_requests,
 )
+from ascendfx.codegen.ascendc.kernels.align_drafts import emit_align_drafts, plan_align_drafts
 from ascendfx.codegen.ascendc.kernels.shift_tokens import emit_shift_tokens, plan_shift_tokens
 from ascendfx.codegen.ascendc.kernels.verify_drafts import emit_verify_drafts, plan_verify_drafts
 from ascendfx.codegen.ascendc.lowering.graph_context import GraphContext
 from ascendfx.codegen.ascendc.lowering.step import KernelStep
 from ascendfx.ir.graph import Value
-from ascendfx.ir.ops import AdvanceRequests, ShiftTokens, VerifyDrafts
+from ascendfx.ir.ops import AdvanceRequests, AlignDrafts, ShiftTokens, VerifyDrafts
 from ascendfx.ir.size import Dim, bind_size
 
 _READ_ONLY = 4
@@ -38,6 +39,38 @@ def select_verify_drafts(context: GraphContext, position: int) -> KernelStep:
         plan=plan,
         emit=emit_verify_drafts,
         name=f"verify_drafts_k{op.drafts}",
+        operands=tuple(context.dense_operand(value, position) for value in operands),
+        position=position,
+        covers=(position,),
+    )
+
+
+def select_align_drafts(context: GraphContext, position: int) -> KernelStep:
+    """Return the rows of draft layers that end at the last accepted token.
+
+    Raises:
+        GraphError: Operands are strided, their rows are not those of the places, or the family
+            refuses.
+    """
+    node = context.node(position)
+    op = node.op
+    if not isinstance(op, AlignDrafts):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
+    rows, table, state = node.operands[:3]
+    _check_rows(context, position, rows, state, op.drafts)
+    plan = plan_align_drafts(
+        requests=context.rows(_first_axis(context, state), position),
+        drafts=op.drafts,
+        block=op.block,
+        table_blocks=bind_size(context.graph.type_of(table).shape[1], context.capacity),
+        target=context.target,
+    )
+    made = (Value(position, i) for i in range(len(node.types)) if i not in op.in_place)
+    operands = (*node.operands, *made)
+    return KernelStep(
+        plan=plan,
+        emit=emit_align_drafts,
+        name=f"align_drafts_k{op.drafts}",
         operands=tuple(context.dense_operand(value, position) for value in operands),
         position=position,
         covers=(position,),
