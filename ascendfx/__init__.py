@@ -10,14 +10,24 @@ if TYPE_CHECKING:
     from ascendfx.find_bundled_model import bundled_model
     from ascendfx.ir.diagnostic import GraphError
     from ascendfx.ir.onnx.export_program import to_onnx
+    from ascendfx.runtime.engine.draft_policy import ExpectedGain
     from ascendfx.runtime.engine.engine import Engine
-    from ascendfx.runtime.engine.request import Generation
+    from ascendfx.runtime.engine.metrics import AcceptanceWarning, Metrics
+    from ascendfx.runtime.engine.request import Generation, Piece, Request, Update
+    from ascendfx.runtime.engine.sampling import Sampling
     from ascendfx.runtime.package.load_package import load
 
 __all__ = [
+    "AcceptanceWarning",
     "Engine",
+    "ExpectedGain",
     "Generation",
     "GraphError",
+    "Metrics",
+    "Piece",
+    "Request",
+    "Sampling",
+    "Update",
     "__version__",
     "bundled_model",
     "compile",
@@ -27,9 +37,16 @@ __all__ = [
 __version__ = VERSION
 
 _HOME = {
+    "AcceptanceWarning": "ascendfx.runtime.engine.metrics",
     "Engine": "ascendfx.runtime.engine.engine",
+    "ExpectedGain": "ascendfx.runtime.engine.draft_policy",
     "Generation": "ascendfx.runtime.engine.request",
     "GraphError": "ascendfx.ir.diagnostic",
+    "Metrics": "ascendfx.runtime.engine.metrics",
+    "Piece": "ascendfx.runtime.engine.request",
+    "Request": "ascendfx.runtime.engine.request",
+    "Sampling": "ascendfx.runtime.engine.sampling",
+    "Update": "ascendfx.runtime.engine.request",
     "bundled_model": "ascendfx.find_bundled_model",
     "compile": "ascendfx.compiler",
     "load": "ascendfx.runtime.package.load_package",

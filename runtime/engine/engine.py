@@ -142,8 +142,8 @@ class Engine:
         places = self._scheduler.places
         fresh = places.live & places.polled & (places.state[:, State.GENERATED] > places.delivered)
         found = [
-            Update(places.entries[place].id, tuple(new))  # pyright: ignore[reportOptionalMemberAccess]
-            for place, new in places.take_tokens(np.flatnonzero(fresh))
+            Update(request, tuple(new))
+            for request, new in places.take_tokens(np.flatnonzero(fresh))
         ]
         for entry in [each for each in self._scheduler.changed.values() if each.polled]:
             update = self._take(entry)
@@ -302,7 +302,7 @@ class Engine:
         """Return what the caller does not know of a request; forgets one that has ended."""
         if entry.place >= 0 and not entry.finish_reason:
             places = np.array([entry.place])
-            (_, new), *_ = self._scheduler.places.take_tokens(places)
+            ((_, new),) = self._scheduler.places.take_tokens(places)
             return Update(entry.id, tuple(new))
         new = tuple(entry.tokens[entry.delivered :].tolist())
         entry.delivered += len(new)

@@ -99,7 +99,12 @@ class Tally:
         self._collapsed = False
 
     def add(
-        self, counts: Ints, ran: Ints, ended: NDArray[np.bool_], drafted: Ints, wanted: Ints
+        self,
+        counts: NDArray[np.intp],
+        ran: Ints,
+        ended: NDArray[np.bool_],
+        drafted: Ints,
+        wanted: Ints,
     ) -> str:
         """Add a group of steps; returns a warning that is due, or nothing.
 
@@ -119,8 +124,9 @@ class Tally:
         whole = ran - ended
         first = np.minimum(whole, 1)
         asked = _histogram(drafted, first, drafts) + _histogram(wanted, whole - first, drafts)
-        inside = np.arange(len(counts))[:, None] < whole
-        emitted = np.bincount((counts * inside).ravel(), minlength=drafts + 2)
+        emitted = np.bincount(counts.ravel(), minlength=drafts + 2)
+        last = np.flatnonzero(ended & (ran > 0))
+        emitted -= np.bincount(counts[ran[last] - 1, last], minlength=drafts + 2)
         right = np.cumsum(emitted[:1:-1])[::-1]
         self.proposed += asked
         self.accepted += right

@@ -72,7 +72,7 @@ class Reading:
 
     ended: list[int]
     why: list[int]
-    counts: Ints
+    counts: NDArray[np.intp]
     ran: Ints
     ends: NDArray[np.bool_]
     drafted: Ints
@@ -106,12 +106,13 @@ class Places:
         self.ceiling = np.zeros(count, np.int32)
         self.owned = np.zeros(count, np.int32)
         self.table = np.zeros((count, device.decode.table_blocks), np.int32)
-        self.tokens = np.zeros((count, context), np.int32)
+        width = context + device.drafts + 1
+        self.tokens = np.zeros((count, width), np.int32)
         self.delivered = np.zeros(count, np.int32)
         self.adaptive = np.zeros(count, np.bool_)
         self.polled = np.zeros(count, np.bool_)
-        self._column = np.arange(device.drafts + 1)
-        self._starts = np.arange(count) * context
+        self._each = device.drafts + 1
+        self._starts = np.arange(count) * width + device.drafts
 
     @property
     def used(self) -> int:
@@ -136,7 +137,7 @@ class Places:
         A step reads one more token than are cached and has its drafts behind it; what it leaves
         for the next one lies up to ``drafts + 1`` further.
         """
-        each = self._column.size
+        each = self._each
         bound = self.state[:, State.LENGTH] + (self.ahead + (steps + 1)) * each
         bound = np.minimum(bound, self.ceiling)
         needed = -(-bound // self._device.block_tokens)
@@ -171,7 +172,7 @@ class Places:
             return None
         known = np.concatenate([entry.prompt, entry.tokens])
         ceiling = self.ceiling_of(entry)
-        blocks = self.blocks_for(min(known.size + (steps + 1) * self._column.size, ceiling))
+        blocks = self.blocks_for(min(known.size + (steps + 1) * self._each, ceiling))
         kept = self.headroom()
         if blocks + kept > self.pool.free and (kept or blocks > self.pool.free):
             return None
@@ -202,12 +203,18 @@ class Places:
         return entry
 
     def take_tokens(self, places: NDArray[np.intp]) -> Iterator[tuple[int, list[int]]]:
-        """Return the tokens of each place that the caller does not have, and note that he has."""
-        starts = self.delivered[places].tolist()
-        stops = self.state[places, State.GENERATED].tolist()
+        """Yield the id at each place and the tokens that its caller lacks, and note that he has."""
+        starts, stops = self.delivered[places], self.state[places, State.GENERATED]
         self.delivered[places] = stops
-        for place, start, stop in zip(places.tolist(), starts, stops, strict=True):
-            yield place, self.tokens[place, start:stop].tolist()
+        most = int((stops - starts).max(initial=0))
+        # A rectangle of a few columns becomes Python numbers in one call, not row by row.
+        columns = starts[:, None] + np.arange(most)
+        rows = self.tokens[places[:, None], np.minimum(columns, self.tokens.shape[1] - 1)]
+        counts = (stops - starts).tolist()
+        for request, row, count in zip(
+            self.ids[places].tolist(), rows.tolist(), counts, strict=True
+        ):
+            yield request, row[:count]
 
     def release(self, place: int) -> None:
         """Free the place and the blocks of a request that no group runs any more."""
@@ -231,10 +238,10 @@ class Places:
         for each in result.joined:
             if live[each.place]:
                 self._read_first(each)
-        counts = result.emitted[:, :, 0] * live
+        counts = np.multiply(result.emitted[:, :, 0], live, dtype=np.intp)
         self._store(result.emitted, counts)
         before = self.state[:places].copy()
-        after = np.where(live[:, None], result.state, before)
+        after = result.state if live.all() else np.where(live[:, None], result.state, before)
         for each in result.joined:
             if live[each.place] and each.finish != Finish.RUNS:
                 after[each.place] = before[each.place]
@@ -259,16 +266,17 @@ class Places:
             state[State.GENERATED] += 1
         state[State.DRAFTED] = min(int(state[State.DRAFTS]), len(joined.drafts))
 
-    def _store(self, emitted: Ints, counts: Ints) -> None:
+    def _store(self, emitted: Ints, counts: NDArray[np.intp]) -> None:
         """Append the tokens of all places and steps to their rows of ``tokens``."""
-        steps, places = counts.shape
-        if not steps:
+        if not len(counts):
             return
-        # In the order of places, then of steps: the tokens of a place lie side by side.
-        by_place = counts.T
-        inside = self._column < by_place[:, :, None]
-        found = emitted.transpose(1, 0, 2)[:, :, 1:][inside]
-        sums = by_place.sum(axis=1)
-        starts = self._starts[:places] + self.state[:places, State.GENERATED]
-        targets = np.repeat(starts - (np.cumsum(sums) - sums), sums) + np.arange(found.size)
-        self.tokens.reshape(-1)[targets] = found
+        places = counts.shape[1]
+        targets = np.cumsum(counts, axis=0)
+        targets -= counts
+        targets += self._starts[:places] + self.state[:places, State.GENERATED]
+        # Whole rows are written. What stands behind the tokens of a step is overwritten by those
+        # of the next one, which stand further left in its row: columns go from right to left.
+        tokens = self.tokens.reshape(-1)
+        for column in range(self._each, 0, -1):
+            tokens[targets] = emitted[:, :, column]
+            targets -= 1

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from operator import index
+from typing import NamedTuple
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import STOP_COLUMNS
@@ -66,8 +67,7 @@ class Generation:
     finish_reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(NamedTuple):
     """What is new of a request since the last `Engine.poll`.
 
     Attributes:

@@ -119,8 +119,8 @@ class Scheduler:
 
     def _prepare(self, steps: int) -> Group | None:
         places = self.places
-        steps = self._reserve(steps)
-        grown = places.grow(places.wanted_blocks(steps))
+        steps, wanted = self._reserve(steps)
+        grown = places.grow(wanted)
         joining: list[JoiningRequest] = []
         while self.waiting and (joined := places.join(self.waiting[0], steps)):
             joining.append(joined)
@@ -145,20 +145,21 @@ class Scheduler:
     def _context(self) -> int:
         return self._device.decode.context
 
-    def _reserve(self, steps: int) -> int:
-        """Return how many steps the blocks suffice for; the youngest wait until it is one."""
+    def _reserve(self, steps: int) -> tuple[int, NDArray[np.int32]]:
+        """Return how many steps the blocks suffice for, and which they are.
+
+        The youngest leave until the blocks suffice for one step.
+        """
         while True:
-            if self._suffices(steps):
-                return steps
+            wanted = self.places.wanted_blocks(steps)
+            if int(wanted.sum()) <= self.places.pool.free:
+                return steps, wanted
             if self._flights:
                 self._read_all_but(0)
             elif steps > 1:
                 steps //= 2
             else:
                 self._pause(int(np.where(self.places.live, self.places.ids, -1).argmax()))
-
-    def _suffices(self, steps: int) -> bool:
-        return int(self.places.wanted_blocks(steps).sum()) <= self.places.pool.free
 
     def _pause(self, place: int) -> None:
         """Put a request back into the queue; nothing is in flight."""

@@ -16,6 +16,7 @@ from ascendfx.ir.ops.sample_tokens import SampleTokens
 from ascendfx.ir.ops.verify_drafts import VerifyDrafts
 from ascendfx.ir.step_state import (
     OPTION_COLUMNS,
+    RECENT_COLUMNS,
     STATE_COLUMNS,
     STEP_COLUMNS,
     STOP_COLUMNS,
@@ -73,6 +74,7 @@ class FakeExecutor:
             "emitted": (steps, places, drafts + 2),
             "step": (STEP_COLUMNS,),
             "sizes": (8,),
+            "recent": (places, RECENT_COLUMNS),
         }
         # Whatever the host does not write must not matter.
         self.controls: dict[str, Array] = {n: np.full(s, 77, np.int32) for n, s in shapes.items()}
@@ -152,6 +154,8 @@ class FakeExecutor:
             prefix = self._prefix(table, int(positions[row]))
             assert prefix[-1] == ids[row]
             logits[row] = logits_of(prefix)
+            if self.drafts > 1 and row % each == 0:
+                self._check_recent(int(owner[row]), prefix)
         controls["logits"][:rows] = logits
         options = controls["options"][:places]
         (sampled,) = SampleTokens().reference(logits, options, state, stops, positions, owner)
@@ -169,6 +173,14 @@ class FakeExecutor:
         for name, values in zip(_CHANGED, changed, strict=True):
             target = controls[name]
             (target[:, :places] if name == "emitted" else target[: len(values)])[:] = values
+        for place in np.flatnonzero(state[:, State.FINISHED] == Finish.RUNS).tolist():
+            length = int(state[place, State.LENGTH])
+            before = self._prefix(controls["block_table"][place], length - 1)
+            controls["recent"][place] = newest_first(before)
+
+    def _check_recent(self, place: int, prefix: list[int]) -> None:
+        """Check the tokens before the rows of a place, which later drafts are made from."""
+        assert self.controls["recent"][place].tolist() == newest_first(prefix[:-1])
 
     def _store(self, ids: Array, positions: Array, slots: Array, owner: Array) -> None:
         kept = slots >= 0
@@ -192,6 +204,10 @@ class FakeExecutor:
             wrong = hash_of([*text, 5]) / 2**64 >= self.right
             drafts.append((best(text) + wrong) % VOCABULARY)
         return drafts
+
+
+def newest_first(tokens: list[int]) -> list[int]:
+    return [*tokens[::-1], *[-1] * RECENT_COLUMNS][:RECENT_COLUMNS]
 
 
 class BreakdownError(Exception):
