@@ -162,10 +162,11 @@ def _stop_ids(given: object) -> tuple[int, ...]:
         ids = tuple(dict.fromkeys(map(index, given)))
     except TypeError as error:
         raise wrong_type("stop_ids", given, wanted) from error
-    if any(each < 0 for each in ids) or len(ids) > STOP_COLUMNS:
+    if not all(0 <= each < 2**31 for each in ids) or len(ids) > STOP_COLUMNS:
         raise GraphError(
             "bad-stop-ids",
-            f"stop_ids holds {len(ids)} ids from {min(ids)}; at most {STOP_COLUMNS} from 0 on",
+            f"stop_ids holds {len(ids)} ids from {min(ids)} to {max(ids)}; "
+            f"at most {STOP_COLUMNS} that are token ids",
             hint="a step on the device compares with so many; end others by `Engine.cancel`",
         )
     return ids
