@@ -14,12 +14,13 @@ from ascendfx.ir.ops import (
     Call,
     GatherRows,
     Input,
+    Param,
     Reshape,
     SampleTokens,
     ShiftTokens,
     VerifyDrafts,
 )
-from ascendfx.ir.program import Program, param_names
+from ascendfx.ir.program import Program
 from ascendfx.ir.size import product
 from ascendfx.ir.tensor_type import TensorType
 from ascendfx.passes.close_step import cache_inputs
@@ -83,44 +84,47 @@ class FuseMtp(ProgramPass):
             GraphError: The step or a draft program has another form.
         """
         check_chaining(self.chaining)
-        named = _named(self.drafts, self.chaining)
-        step = _Step(program.main, tuple(named[draft] for draft in map(id, self.drafts)))
-        distinct = {functions.entry.name: functions for functions in named.values()}
-        graphs = (step.run(), *program.graphs[1:])
+        parts = _parts_of(self.drafts, self.chaining, program.name)
+        distinct = tuple({id(part): part for part in parts}.values())
+        graphs = (_Step(program.main, parts).run(), *program.graphs[1:])
         recipes = dict(program.recipes)
-        for functions in distinct.values():
-            graphs += functions.graphs
-            recipes.update(functions.recipes)
+        for part in distinct:
+            graphs += part.functions
+            recipes.update(part.recipes)
         statistics = {"draft layers": len(self.drafts), "distinct draft layers": len(distinct)}
         return PassResult(Program(graphs, recipes), statistics)
 
 
 @dataclass(frozen=True)
-class _Functions:
-    """A draft program as functions of the step; the entry returns one hidden state only."""
+class _Part:
+    """A draft program as a part of the step.
 
-    graphs: tuple[Graph, ...]
+    Attributes:
+        entry: Is written out in the step, so that it shares what it has in common with the main
+            model, such as rotary tables; returns a token, a hidden state and caches.
+        functions: What it calls.
+        recipes: Of all of them; those of the entry belong to the step.
+    """
+
+    entry: Graph
+    functions: tuple[Graph, ...]
     recipes: Mapping[tuple[str, str], Graph]
 
-    @property
-    def entry(self) -> Graph:
-        return self.graphs[0]
 
-
-def _named(drafts: Sequence[Program], chaining: str) -> dict[int, _Functions]:
-    """Return the functions of each draft program by its identity; equal programs share theirs."""
-    found: list[tuple[Program, _Functions]] = []
-    named: dict[int, _Functions] = {}
+def _parts_of(drafts: Sequence[Program], chaining: str, step: str) -> tuple[_Part, ...]:
+    """Return the part of each depth; equal programs share theirs."""
+    known: list[tuple[Program, _Part]] = []
+    parts: list[_Part] = []
     for draft in drafts:
-        known = next((each for program, each in found if program == draft), None)
-        if known is None:
-            known = _functions(draft, f"draft{len(found) or ''}", chaining)
-            found.append((draft, known))
-        named[id(draft)] = known
-    return named
+        part = next((each for program, each in known if program == draft), None)
+        if part is None:
+            part = _part(draft, f"draft{len(known) or ''}", chaining, step)
+            known.append((draft, part))
+        parts.append(part)
+    return tuple(parts)
 
 
-def _functions(draft: Program, name: str, chaining: str) -> _Functions:
+def _part(draft: Program, name: str, chaining: str, step: str) -> _Part:
     entry = draft.main
     if len(entry.outputs) != 4 + len(cache_inputs(entry)):
         raise GraphError(
@@ -131,35 +135,31 @@ def _functions(draft: Program, name: str, chaining: str) -> _Functions:
         )
     tokens, _, normed, raw, *caches = entry.outputs
     hidden = normed if chaining == "post-norm" else raw
-    renamed = {g.name: name if g is entry else f"{name}_{g.name}" for g in draft.graphs}
     trimmed = entry.part((tokens, hidden, *caches), keep=entry.inputs)
-    graphs = (trimmed, *draft.graphs[1:])
-    return _Functions(
-        tuple(_renamed(graph, renamed) for graph in graphs),
-        {(renamed[owner], param): recipe for (owner, param), recipe in draft.recipes.items()},
-    )
+    graphs = {g.name: f"{name}_{g.name}" for g in draft.graphs[1:]} | {entry.name: step}
+    made = {param for owner, param in draft.recipes if owner == entry.name}
+    params = {param: f"{name}.{param}" for param in made}
+    functions = tuple(_renamed(graph, graphs, {}) for graph in draft.graphs[1:])
+    recipes: dict[tuple[str, str], Graph] = {}
+    for (owner, param), recipe in draft.recipes.items():
+        if owner == entry.name:
+            recipes[step, params[param]] = _renamed(recipe, {}, params)
+        else:
+            recipes[graphs[owner], param] = recipe
+    return _Part(_renamed(trimmed, graphs, params), functions, recipes)
 
 
-def _renamed(graph: Graph, names: Mapping[str, str]) -> Graph:
+def _renamed(graph: Graph, graphs: Mapping[str, str], params: Mapping[str, str]) -> Graph:
     def node(old: Node) -> Node:
-        if not isinstance(old.op, Call):
-            return old
-        return replace(old, op=replace(old.op, callee=names[old.op.callee]))
+        match old.op:
+            case Call(callee=callee):
+                return replace(old, op=replace(old.op, callee=graphs[callee]))
+            case Param(name=name) if name in params:
+                return replace(old, op=replace(old.op, name=params[name]))
+            case _:
+                return old
 
-    return Graph(names[graph.name], tuple(map(node, graph.nodes)), graph.outputs)
-
-
-def _keys(functions: _Functions) -> tuple[tuple[str, str], ...]:
-    """Return the checkpoint keys of a draft's entry and of the layers that it calls: themselves."""
-    names: dict[str, None] = {}
-    entry = functions.entry
-    program = Program(functions.graphs, functions.recipes)
-    names.update(dict.fromkeys(sorted(program.params_behind(entry))))
-    names.update(dict.fromkeys(param_names(entry)))
-    for node in entry.nodes:
-        if isinstance(node.op, Call):
-            names.update(dict.fromkeys(key for _, key in node.op.keys))
-    return tuple((name, name) for name in names)
+    return Graph(graphs.get(graph.name, graph.name), tuple(map(node, graph.nodes)), graph.outputs)
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class _Rows:
 class _Step:
     """Rebuilds the entry of a closed step with draft layers before it advances."""
 
-    def __init__(self, main: Graph, drafts: tuple[_Functions, ...]) -> None:
+    def __init__(self, main: Graph, drafts: tuple[_Part, ...]) -> None:
         self._main = main
         self._drafts = drafts
         self._decodes = any(isinstance(node.op, AdvanceRequests) for node in main.nodes)
@@ -232,8 +232,8 @@ class _Step:
         if self._keeps:
             wanted |= {RECENT: recent_tokens()} if self._decodes else {HIDDEN_SLOTS: hidden_slots()}
         wanted |= caches
-        for depth, functions in enumerate(self._drafts):
-            for i, kind in enumerate(cache_inputs(functions.entry).values()):
+        for depth, part in enumerate(self._drafts):
+            for i, kind in enumerate(cache_inputs(part.entry).values()):
                 wanted[f"{DRAFT_CACHE_PREFIX}{depth}.{i}"] = kind
         if self._keeps:
             hidden = self._main.type_of(self._main.outputs[_HIDDEN_AT])
@@ -294,29 +294,36 @@ class _Step:
         ids, hidden = rows.ids, rows.hidden
         tokens: list[Value] = []
         caches: list[Value] = []
-        for depth, functions in enumerate(self._drafts):
+        for depth, part in enumerate(self._drafts):
             if depth:
                 known = () if self._decodes else (self._inputs[KNOWN_TOKENS],)
                 shift = ShiftTokens(depth, known=not self._decodes)
                 at = rows.last, self._inputs["row_request"]
                 ids = self._builder.add(shift, ids, *at, tokens[-1], *known)
-            token, hidden, *written = self._draft(functions, depth, rows, (ids, hidden))
+            token, hidden, *written = self._draft(part, depth, rows, (ids, hidden))
             tokens.append(token)
             caches += written
         return tuple(tokens), caches
 
     def _draft(
-        self, functions: _Functions, depth: int, rows: _Rows, read: tuple[Value, Value]
+        self, part: _Part, depth: int, rows: _Rows, read: tuple[Value, Value]
     ) -> Iterator[Value]:
-        entry = functions.entry
+        """Write the entry of a draft program out; return its token, hidden state and caches."""
+        entry, builder = part.entry, self._builder
         ids, hidden = read
         given = {**self._inputs, **rows.controls, LOGIT_ROWS: rows.last}
         given |= {"token_ids": ids, "hidden": hidden}
         for i, name in enumerate(cache_inputs(entry)):
             given[name] = self._inputs[f"{DRAFT_CACHE_PREFIX}{depth}.{i}"]
-        call = Call(entry.name, entry.output_types, _keys(functions))
-        with self._builder.at(entry.nodes[-1].location):
-            return iter(self._builder.add_multi(call, *(given[n] for n in entry.input_types)))
+        moved: dict[Value, Value] = {}
+        for position, node in enumerate(entry.nodes):
+            if isinstance(node.op, Input):
+                moved[Value(position)] = given[node.op.name]
+                continue
+            with builder.at(node.location):
+                results = builder.add_multi(node.op, *(moved[v] for v in node.operands))
+            moved.update((Value(position, i), result) for i, result in enumerate(results))
+        return (moved[v] for v in entry.outputs)
 
 
 def _is_hidden(main: Graph, value: Value) -> bool:

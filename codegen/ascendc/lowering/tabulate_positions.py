@@ -5,12 +5,13 @@ of one small integer. The function is evaluated once for every position, by the 
 a step looks its rows up.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
-from ascendfx.ir.op import Op
 from ascendfx.ir.ops import (
+    AlignDrafts,
     Cast,
     Concat,
     Expand,
@@ -32,6 +33,8 @@ from ascendfx.passes.graph_pass import Fidelity, GraphPass, GraphResult
 from ascendfx.passes.rebuild import rebuild
 
 _ROWS = named_size("rows")
+_POSITIONS_OF_DRAFTS = 1
+"""Which result of `AlignDrafts`."""
 _ROW_BY_ROW = (
     Binary,
     Cast,
@@ -64,39 +67,41 @@ class TabulatePositions(GraphPass):
 
     def run_graph(self, graph: Graph) -> GraphResult:
         """Replace the last values that are functions of the position."""
-        known = _functions_of_position(graph)
-        frontier = _frontier(graph, known)
+        sources = _functions_of_position(graph)
+        frontier = _frontier(graph, sources)
         if not frontier:
             return GraphResult(graph)
-        positions = next(i for i, node in enumerate(graph.nodes) if _is_positions(node.op))
-        moved: dict[int, Value] = {}
+        moved: dict[Value, Value] = {}
 
         def emit(
             builder: GraphBuilder, position: int, node: Node, operands: tuple[Value, ...]
         ) -> tuple[Value, ...] | None:
-            if position == positions:
-                moved[position] = builder.add(node.op, *operands)
-                return (moved[position],)
-            if Value(position) not in frontier:
-                return None
-            return (self._look_up(builder, graph, position, moved[positions]),)
+            value = Value(position)
+            if value in frontier:
+                return (self._look_up(builder, graph, value, sources, moved[sources[value]]),)
+            results = builder.add_multi(node.op, *operands)
+            moved.update((Value(position, i), each) for i, each in enumerate(results))
+            return results
 
         changed = DropUnused().run_graph(rebuild(graph, emit)).graph
         return GraphResult(changed, {"tables": len(frontier)})
 
     def _look_up(
-        self, builder: GraphBuilder, graph: Graph, position: int, positions: Value
+        self,
+        builder: GraphBuilder,
+        graph: Graph,
+        value: Value,
+        sources: Mapping[Value, Value],
+        positions: Value,
     ) -> Value:
         """Append the value for every position, and the choice of rows."""
-        moved: dict[int, Value] = {}
-        for each in sorted(graph.needed((Value(position),))):
+        moved = {sources[value]: builder.add(Iota(self.positions, DType.I32))}
+        for each in _needed(graph, value, sources[value]):
             node = graph.nodes[each]
             op = node.op.substitute({"rows": self.positions})
-            if _is_positions(node.op):
-                op = Iota(self.positions, DType.I32)
-            moved[each] = builder.add(op, *(moved[v.node] for v in node.operands))
-        shape = graph.nodes[position].types[0].shape
-        table = moved[position]
+            moved[Value(each)] = builder.add(op, *(moved[v] for v in node.operands))
+        shape = graph.type_of(value).shape
+        table = moved[value]
         inner = shape[shape.index(_ROWS) + 1 :]
         if shape[0] != _ROWS:
             table = builder.add(Reshape((self.positions, *inner)), table)
@@ -104,31 +109,51 @@ class TabulatePositions(GraphPass):
         return rows if shape[0] == _ROWS else builder.add(Reshape(shape), rows)
 
 
-def _is_positions(op: Op) -> bool:
-    return op == Input("positions", TensorType(DType.I32, (_ROWS,)))
-
-
-def _functions_of_position(graph: Graph) -> frozenset[int]:
-    """Return nodes whose results depend on positions and weights alone, row by row."""
+def _needed(graph: Graph, value: Value, source: Value) -> list[int]:
+    """Return the nodes that make ``value`` from positions, in order."""
     found: set[int] = set()
-    weights: set[int] = set()
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if each != source and each.node not in found:
+            found.add(each.node)
+            pending += graph.nodes[each.node].operands
+    return sorted(found)
+
+
+def _are_positions(node: Node, result: int) -> bool:
+    """Return whether a result has the position of each row: the input, or rows of drafts."""
+    if isinstance(node.op, AlignDrafts):
+        return result == _POSITIONS_OF_DRAFTS
+    return node.op == Input("positions", TensorType(DType.I32, (_ROWS,)))
+
+
+def _functions_of_position(graph: Graph) -> dict[Value, Value]:
+    """Return values that depend on positions and weights alone, row by row, and which positions."""
+    sources: dict[Value, Value] = {}
+    weights: set[Value] = set()
     for position, node in enumerate(graph.nodes):
-        if _is_positions(node.op):
-            found.add(position)
-        elif isinstance(node.op, Input) or len(node.types) != 1:
+        for i in range(len(node.types)):
+            if _are_positions(node, i):
+                sources[Value(position, i)] = Value(position, i)
+        if isinstance(node.op, Input) or len(node.types) != 1:
             continue
-        elif all(v.node in weights for v in node.operands):
-            weights.update(() if node.types[0].names else (position,))
-        elif isinstance(node.op, _ROW_BY_ROW) and _keeps_rows_apart(graph, node, found, weights):
-            found.add(position)
-    return frozenset(found)
+        if all(v in weights for v in node.operands):
+            weights.update(() if node.types[0].names else (Value(position),))
+        elif isinstance(node.op, _ROW_BY_ROW) and _keeps_rows_apart(graph, node, sources, weights):
+            sources[Value(position)] = next(sources[v] for v in node.operands if v in sources)
+    return sources
 
 
-def _keeps_rows_apart(graph: Graph, node: Node, found: set[int], weights: set[int]) -> bool:
-    if any(v.node not in found and v.node not in weights for v in node.operands):
+def _keeps_rows_apart(
+    graph: Graph, node: Node, sources: Mapping[Value, Value], weights: set[Value]
+) -> bool:
+    if any(v not in sources and v not in weights for v in node.operands):
         return False
-    kinds = [graph.type_of(v) for v in node.operands if v.node in found]
-    return all(_has_one_row_axis(kind) for kind in (*kinds, node.types[0]))
+    of_rows = [v for v in node.operands if v in sources]
+    kinds = [graph.type_of(v) for v in of_rows]
+    same = len({sources[v] for v in of_rows}) == 1
+    return same and all(_has_one_row_axis(kind) for kind in (*kinds, node.types[0]))
 
 
 def _has_one_row_axis(kind: TensorType) -> bool:
@@ -136,16 +161,16 @@ def _has_one_row_axis(kind: TensorType) -> bool:
     return named == [_ROWS]
 
 
-def _frontier(graph: Graph, known: frozenset[int]) -> frozenset[Value]:
+def _frontier(graph: Graph, sources: Mapping[Value, Value]) -> frozenset[Value]:
     """Return the computed functions of the position that something else reads."""
     read = set(graph.outputs)
     for position, node in enumerate(graph.nodes):
-        if position not in known:
+        if Value(position) not in sources:
             read.update(node.operands)
     return frozenset(
         value
         for value in read
-        if value.node in known
+        if value in sources
         and graph.type_of(value).dtype in (DType.F32, DType.BF16)
         and all(size == 1 for size in _before_rows(graph.type_of(value)))
     )
