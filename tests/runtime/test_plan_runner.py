@@ -156,7 +156,7 @@ def test_61_layers_are_one_call(tools: RunnerTools, large: LaunchPlan) -> None:
     ("line", "counts"),
     [
         ("launcher->sync(launcher);", RunCounts(100, 0, 100)),
-        ("launcher->copy(launcher, buffers[0], buffers[0], 4);", RunCounts(100, 100, 0)),
+        ("launcher->copy(launcher, arguments[0], arguments[0], 4);", RunCounts(100, 100, 0)),
     ],
 )
 def test_a_runner_that_copied_or_waited_would_be_found(

@@ -53,9 +53,9 @@ def emit_runner(plan: LaunchPlan) -> str:
 
 
 def _write_tables(out: CppWriter, plan: LaunchPlan) -> None:
-    most = max((len(launch.arguments) for launch in plan.launches), default=0)
+    arguments = sum(len(launch.arguments) for launch in plan.launches)
     out.line(f"constexpr uint32_t kLaunchCount = {len(plan.launches)};")
-    out.line(f"constexpr uint32_t kMostArguments = {max(most, 1)};")
+    out.line(f"constexpr uint32_t kArgumentCount = {arguments};")
     out.line()
     with out.block("struct Launch", close="};"):
         out.line("uint32_t kernel;     // index into the kernels of the plan")
@@ -74,7 +74,7 @@ def _write_tables(out: CppWriter, plan: LaunchPlan) -> None:
     out.line("// Of all launches, one after the other. Buffers shared with the host:")
     shared = plan.of_place(Place.CONTROL)
     out.line("// " + ", ".join(f"{buffers[each.name]} {each.name}" for each in shared))
-    with out.block("constexpr Argument kArguments[] =", close="};"):
+    with out.block("constexpr Argument kArguments[kArgumentCount + 1] =", close="};"):
         for i, launch in enumerate(plan.launches):
             out.line(f"// {i} {_comment(f'{launch.kernel}: {launch.label}')}")
             out.lines(_filled((buffers[a.buffer], a.byte_offset) for a in launch.arguments))
@@ -101,31 +101,31 @@ def _filled(pairs: Iterable[tuple[int, int]]) -> Iterator[str]:
 
 _STEP = """
 // Launches every kernel once. Returns 0, or the status of the launch that failed and its index.
-int32_t RunStep(const AscendfxLauncher* launcher, void* const* buffers, uint32_t* failed) {
-    const Argument* argument = kArguments;
+int32_t RunStep(const AscendfxLauncher* launcher, void* const* arguments, uint32_t* failed) {
     for (uint32_t launch = 0; launch < kLaunchCount; ++launch) {
         const uint32_t count = kLaunches[launch].arguments;
-        void* pointers[kMostArguments];
-        for (uint32_t i = 0; i < count; ++i, ++argument) {
-            pointers[i] = static_cast<char*>(buffers[argument->buffer]) + argument->offset;
-        }
         const int32_t status =
-            launcher->launch(launcher, kLaunches[launch].kernel, pointers, count);
+            launcher->launch(launcher, kLaunches[launch].kernel, arguments, count);
         if (status != 0) {
             *failed = launch;
             return status;
         }
+        arguments += count;
     }
     return 0;
 }
 """
 
 _BODY = """
+void* arguments[kArgumentCount + 1];  // addresses are the same in every step
+for (uint32_t i = 0; i < kArgumentCount; ++i) {
+    arguments[i] = static_cast<char*>(buffers[kArguments[i].buffer]) + kArguments[i].offset;
+}
 const AscendfxCounts before = *launcher->counts;
 *run = AscendfxRun{};
 int32_t status = 0;
 while (run->steps < steps) {
-    status = RunStep(launcher, buffers, &run->launch);
+    status = RunStep(launcher, arguments, &run->launch);
     if (status != 0) break;
     ++run->steps;
 }

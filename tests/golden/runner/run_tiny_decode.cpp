@@ -8,7 +8,7 @@ static_assert(ASCENDFX_RUNNER_VERSION == 1, "emitted for another version of asce
 namespace {
 
 constexpr uint32_t kLaunchCount = 50;
-constexpr uint32_t kMostArguments = 12;
+constexpr uint32_t kArgumentCount = 233;
 
 struct Launch {
     uint32_t kernel;     // index into the kernels of the plan
@@ -32,7 +32,7 @@ constexpr Launch kLaunches[kLaunchCount + 1] = {
 // Of all launches, one after the other. Buffers shared with the host:
 // 0 token_ids, 1 positions, 2 slots, 3 row_request, 4 block_table, 5 logit_rows, 6 sizes, 7 logits,
 // 8 next_tokens
-constexpr Argument kArguments[] = {
+constexpr Argument kArguments[kArgumentCount + 1] = {
     // 0 decode_gather_rows_n64_f32: decode: gather_rows
     {13, 0}, {0, 0}, {46, 0}, {6, 0},
     // 1 decode_gather_rows_n8_f32: decode: gather_rows
@@ -139,20 +139,16 @@ constexpr Argument kArguments[] = {
 };
 
 // Launches every kernel once. Returns 0, or the status of the launch that failed and its index.
-int32_t RunStep(const AscendfxLauncher* launcher, void* const* buffers, uint32_t* failed) {
-    const Argument* argument = kArguments;
+int32_t RunStep(const AscendfxLauncher* launcher, void* const* arguments, uint32_t* failed) {
     for (uint32_t launch = 0; launch < kLaunchCount; ++launch) {
         const uint32_t count = kLaunches[launch].arguments;
-        void* pointers[kMostArguments];
-        for (uint32_t i = 0; i < count; ++i, ++argument) {
-            pointers[i] = static_cast<char*>(buffers[argument->buffer]) + argument->offset;
-        }
         const int32_t status =
-            launcher->launch(launcher, kLaunches[launch].kernel, pointers, count);
+            launcher->launch(launcher, kLaunches[launch].kernel, arguments, count);
         if (status != 0) {
             *failed = launch;
             return status;
         }
+        arguments += count;
     }
     return 0;
 }
@@ -161,11 +157,15 @@ int32_t RunStep(const AscendfxLauncher* launcher, void* const* buffers, uint32_t
 
 extern "C" int32_t ascendfx_run_decode(const AscendfxLauncher* launcher, void* const* buffers,
                                        uint32_t steps, AscendfxRun* run) {
+    void* arguments[kArgumentCount + 1];  // addresses are the same in every step
+    for (uint32_t i = 0; i < kArgumentCount; ++i) {
+        arguments[i] = static_cast<char*>(buffers[kArguments[i].buffer]) + kArguments[i].offset;
+    }
     const AscendfxCounts before = *launcher->counts;
     *run = AscendfxRun{};
     int32_t status = 0;
     while (run->steps < steps) {
-        status = RunStep(launcher, buffers, &run->launch);
+        status = RunStep(launcher, arguments, &run->launch);
         if (status != 0) break;
         ++run->steps;
     }

@@ -1,0 +1,184 @@
+"""Time of the host per decode step: everything that is not a kernel.
+
+    python tests/benchmarks/step_cost.py [--pairs N]
+
+Ours: `Engine.step(n)` over a decode plan of DeepSeek-V3's size whose launches return at once, and
+`Engine.poll`, which hands the tokens out as Python lists. A stand-in does to the control tensors
+what the kernels would; its time is taken off. Beside it, step by step in the same run, the scheme
+that prepares every step on the host, twice where there are drafts: see two_preparations.py. It is
+not charged for launching kernels. All figures are of this machine; nothing was measured on a card.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ascendfx.runtime.engine.engine import Engine
+from ascendfx.runtime.engine.request import Request
+from ascendfx.runtime.engine.serving_config import ServingConfig
+from tests.benchmarks.simulated_device import (
+    ACCEPTANCE,
+    BLOCK_TOKENS,
+    CONTEXT,
+    GROUP,
+    VOCABULARY,
+    SimulatedDevice,
+    decode_plan,
+    main_launches,
+)
+from tests.benchmarks.two_preparations import TwoPreparations
+
+BATCHES, DRAFTS, STEPS = (1, 32, 256), (0, 1, 3), (1, GROUP)
+PROMPT = 100
+NEW_TOKENS = CONTEXT - PROMPT - 8
+MICROSECONDS = 1e6
+
+
+class Ours:
+    """An engine in the middle of its work, with every place taken."""
+
+    def __init__(self, device: SimulatedDevice, batch: int) -> None:
+        self._device = device
+        self._engine = Engine(ServingConfig(VOCABULARY, frozenset(), BLOCK_TOKENS), device)
+        request = Request(prompt=[5] * PROMPT, max_new_tokens=NEW_TOKENS, stop_at_eos=False)
+        self._engine.start([request] * batch)
+        self._engine.step(1)
+        self._engine.poll()
+
+    def group(self, steps: int) -> tuple[float, float]:
+        """Return the seconds per step of running a group, and of handing out its tokens."""
+        kernels, start = self._device.seconds, time.perf_counter()
+        done = self._engine.step(steps)
+        ran = time.perf_counter()
+        updates = self._engine.poll()
+        end = time.perf_counter()
+        counts = self._device.counts("decode")
+        assert done == steps, "the benchmark ran out of tokens"
+        assert updates
+        assert (counts.copies, counts.syncs) == (0, 0)
+        return (ran - start - (self._device.seconds - kernels)) / steps, (end - ran) / steps
+
+    @property
+    def launches(self) -> int:
+        """Launches of the last group."""
+        return self._device.counts("decode").launches
+
+
+class Theirs:
+    """The scheme with two preparations, and the tokens its kernels would give."""
+
+    def __init__(self, batch: int, drafts: int) -> None:
+        self._shape = (batch, drafts)
+        self._random = np.random.default_rng(0)
+        self.scheme = TwoPreparations(batch, drafts, CONTEXT, BLOCK_TOKENS, PROMPT)
+
+    def step(self) -> float:
+        """Return the seconds of a step."""
+        batch, drafts = self._shape
+        sampled = self._random.integers(2, VOCABULARY, (batch, drafts + 1), np.int32)
+        proposed = np.array([each.drafts for each in self.scheme.requests], np.int32)
+        hits = self._random.random((batch, drafts)) < ACCEPTANCE
+        sampled[:, :drafts] = np.where(hits, proposed.reshape(batch, drafts), sampled[:, :drafts])
+        drafted = self._random.integers(2, VOCABULARY, (batch, drafts), np.int32)
+        given = (torch.from_numpy(sampled), torch.from_numpy(drafted))
+        start = time.perf_counter()
+        outputs = self.scheme.step(*given)
+        seconds = time.perf_counter() - start
+        assert all(each.new_tokens for each in outputs)
+        return seconds
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Medians of one setting, in microseconds per step.
+
+    Attributes:
+        step: Of `Engine.step`.
+        poll: Of `Engine.poll`.
+        theirs: Of the other scheme.
+        ratio: Median over pairs of theirs by step and poll together.
+        without_poll: The same by the step alone.
+    """
+
+    step: float
+    poll: float
+    theirs: float
+    ratio: float
+    without_poll: float
+
+
+def measure(ours: Ours, theirs: Theirs, steps: int, pairs: int) -> Figure:
+    """Measure both in turn."""
+    for _ in range(3):
+        ours.group(steps)
+        theirs.step()
+    rows = [(*ours.group(steps), theirs.step()) for _ in range(pairs)]
+
+    def middle(of: Callable[[float, float, float], float]) -> float:
+        return statistics.median(of(*row) for row in rows)
+
+    return Figure(
+        middle(lambda step, _, __: step * MICROSECONDS),
+        middle(lambda _, poll, __: poll * MICROSECONDS),
+        middle(lambda _, __, other: other * MICROSECONDS),
+        middle(lambda step, poll, other: other / (step + poll)),
+        middle(lambda step, _, other: other / step),
+    )
+
+
+def null_launch_nanoseconds(device: SimulatedDevice) -> tuple[int, float]:
+    """Return launches per step, and the time of one in the runner when it launches nothing."""
+    seconds = []
+    for _ in range(101):
+        start = time.perf_counter()
+        device.launch_only(GROUP)
+        seconds.append(time.perf_counter() - start)
+    launches = device.counts("decode").launches
+    return launches // GROUP, statistics.median(seconds) / launches * 1e9
+
+
+def main() -> None:
+    """Print a table and what the claims are about."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--pairs", type=int, default=31)
+    pairs = parser.parse_args().pairs
+    torch.set_num_threads(1)
+    found: dict[tuple[int, int, int], Figure] = {}
+    print("microseconds of the host per step; n steps per call; theirs is always one step")
+    print(
+        "batch drafts n |    step    poll |  theirs | ratio (without poll) | theirs copies, syncs"
+    )
+    for drafts in DRAFTS:
+        main_plan = main_launches(drafts)
+        for batch in BATCHES:
+            device = SimulatedDevice(decode_plan(main_plan, batch, drafts))
+            ours, theirs = Ours(device, batch), Theirs(batch, drafts)
+            for steps in STEPS:
+                figure = measure(ours, theirs, steps, pairs)
+                found[batch, drafts, steps] = figure
+                copies, syncs = theirs.scheme.per_step
+                print(
+                    f"{batch:5} {drafts:6} {steps} | {figure.step:7.1f} {figure.poll:7.1f} | "
+                    f"{figure.theirs:7.1f} | {figure.ratio:5.1f} ({figure.without_poll:.1f})"
+                    f"{'':10} | {copies:.0f}, {syncs:.0f}",
+                    flush=True,
+                )
+        launches, nanoseconds = null_launch_nanoseconds(device)
+        print(f"  {launches} launches per step, {nanoseconds:.1f} ns each in the runner")
+    print("host-device copies and syncs of our runs, counted by the launcher: 0, 0")
+    for drafts in DRAFTS:
+        few, many = found[32, drafts, GROUP], found[256, drafts, GROUP]
+        growth = many.step / few.step, (many.step + many.poll) / (few.step + few.poll)
+        print(f"drafts {drafts}, n {GROUP}; in brackets without poll:")
+        print(f"  at batch 32, us per step     {few.step + few.poll:.1f} ({few.step:.1f})")
+        print(f"  from batch 32 to 256, times  {growth[1]:.2f} ({growth[0]:.2f})")
+        print(f"  theirs by ours at batch 32   {few.ratio:.1f} ({few.without_poll:.1f})")
+
+
+if __name__ == "__main__":
+    main()
