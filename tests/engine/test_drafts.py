@@ -124,14 +124,14 @@ def test_a_policy_turns_useless_drafts_off_and_keeps_good_ones() -> None:
     for right, wanted in ((0.0, 0), (1.0, 3)):
         served = engine(right)
         served.draft_policy = ExpectedGain(cost=0.3, weight=2.0)
-        served.start([Request(prompt=[i], max_new_tokens=100) for i in range(4)])
+        served.start([Request(prompt=[i], max_new_tokens=100) for i in range(12)])
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AcceptanceWarning)
             served.step(8)
         places = served._scheduler.places
-        live = places.live
-        assert live.any()
-        assert set(places.state[live, State.DRAFTS].tolist()) == {wanted}
+        seen = places.live & (places.state[:, State.PROPOSED] >= 12)
+        assert seen.any()
+        assert set(places.state[seen, State.DRAFTS].tolist()) == {wanted}
 
 
 @pytest.mark.parametrize(

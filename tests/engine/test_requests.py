@@ -285,3 +285,27 @@ def test_a_new_executor_begins_without_requests() -> None:
         served.generate([[1]], max_new_tokens=2)[0].token_ids
         == expected(Request(prompt=[1], max_new_tokens=2))[0]
     )
+
+
+@pytest.mark.parametrize("wait", [True, False])
+@pytest.mark.parametrize("drafts", [0, 2])
+def test_requests_that_grow_wait_for_each_other(drafts: int, *, wait: bool) -> None:
+    """Blocks of one token for little more than one request: groups shrink, the youngest leave."""
+    served = engine(places=4, drafts=drafts, blocks=30, block_tokens=1, table_blocks=24, right=0.8)
+    scheduler = served._scheduler
+    left: list[int] = []
+    pause = scheduler._pause
+
+    def note(place: int) -> None:
+        left.append(int(scheduler.places.ids[place]))
+        assert left[-1] == max(scheduler.places.ids[scheduler.places.live])
+        pause(place)
+
+    scheduler._pause = note  # type: ignore[method-assign]
+    requests = [Request(prompt=prompt, max_new_tokens=LIMIT) for prompt in PROMPTS]
+    ids = served.start(requests)
+    found = run(served, n=1, wait=wait)
+    assert [found[each] for each in ids] == [expected(each) for each in requests]
+    assert left
+    assert ids[0] not in left, "the oldest request never leaves"
+    assert scheduler.places.pool.free == 30

@@ -11,8 +11,8 @@ from ascendfx.ir.ops.sample_tokens import SampleTokens
 from ascendfx.ir.step_state import STATE_COLUMNS, STOP_COLUMNS, State
 from ascendfx.runtime.engine.request import Request
 
-VOCABULARY = 13
-BROKEN = 12
+VOCABULARY = 37
+BROKEN = 36
 """Behind this token, no logit is a number."""
 _MASK = (1 << 64) - 1
 _IDS = np.arange(1, VOCABULARY + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
