@@ -1,6 +1,7 @@
 """Figures of drafts, the warning when they are useless, and the choice of their number."""
 
 import warnings
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from ascendfx.runtime.engine.metrics import WINDOW, AcceptanceWarning, Tally
 from ascendfx.runtime.engine.request import Request
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from tests.engine.fake_executor import FakeExecutor
-from tests.engine.toy_model import VOCABULARY
+from tests.engine.toy_model import VOCABULARY, expected
 
 
 def engine(right: float, drafts: int = 3, places: int = 4) -> Engine:
@@ -34,6 +35,13 @@ def serve(served: Engine, count: int = 8, limit: int = 60, drafts: int | None = 
     served.start(requests)
     while served.busy:
         served.step(4)
+
+
+def unbroken(count: int, limit: int = 60) -> list[Request]:
+    """Return requests that end at their limit."""
+    pairs = ([i, j] for i in range(30) for j in range(30))
+    requests = (Request(prompt=pair, max_new_tokens=limit) for pair in pairs)
+    return list(islice((each for each in requests if expected(each)[1] == "length"), count))
 
 
 def test_figures_of_right_drafts() -> None:
@@ -124,12 +132,13 @@ def test_a_policy_turns_useless_drafts_off_and_keeps_good_ones() -> None:
     for right, wanted in ((0.0, 0), (1.0, 3)):
         served = engine(right)
         served.draft_policy = ExpectedGain(cost=0.3, weight=2.0)
-        served.start([Request(prompt=[i], max_new_tokens=100) for i in range(12)])
+        served.start(unbroken(4))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", AcceptanceWarning)
             served.step(8)
         places = served._scheduler.places
-        seen = places.live & (places.state[:, State.PROPOSED] >= 12)
+        # What a group tells decides about the next.
+        seen = places.live & (places.state[:, State.STEPS] > 4)
         assert seen.any()
         assert set(places.state[seen, State.DRAFTS].tolist()) == {wanted}
 
