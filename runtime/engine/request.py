@@ -1,7 +1,7 @@
 """A request and what became of it."""
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from operator import index
 from typing import NamedTuple
 
@@ -101,35 +101,6 @@ class Piece:
     text: str
     token_ids: tuple[int, ...]
     finish_reason: str
-
-
-@dataclass(slots=True)
-class ActiveRequest:
-    """A sequence of tokens while its entries are brought into the cache.
-
-    Attributes:
-        index: Place of the request in the caller's list.
-        prompt: Token ids of the prompt.
-        limit: Largest number of new tokens.
-        blocks: Cache blocks in order.
-        cached: Tokens whose entries are in the cache.
-        generated: New token ids.
-    """
-
-    index: int
-    prompt: tuple[int, ...]
-    limit: int
-    minimum: int = 0
-    blocks: list[int] = field(default_factory=list[int])
-    cached: int = 0
-    generated: list[int] = field(default_factory=list[int])
-    finish_reason: str = ""
-
-    @property
-    def pending(self) -> tuple[int, ...]:
-        """Tokens that are known and not yet in the cache."""
-        known = (*self.prompt, *self.generated)
-        return known[self.cached :]
 
 
 def prompt_ids(number: int, prompt: object) -> tuple[int, ...]:

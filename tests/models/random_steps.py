@@ -11,10 +11,10 @@ from ascendfx.codegen.ascendc.lowering.tabulate_positions import TabulatePositio
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
 from ascendfx.passes.fold_weights import FoldWeights
-from ascendfx.runtime.engine.request import ActiveRequest
 from ascendfx.runtime.executor.step import Executor
 from ascendfx.runtime.limits import Limits
 from tests.lowering.rounding_noise import noise_bounds
+from tests.models.build_step import ActiveRequest
 from tests.models.teacher_forcing import run_step
 
 LIMITS = Limits(max_batch=3, max_context=256, prefill_chunk=48, cache_blocks=6)

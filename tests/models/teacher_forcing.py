@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.ir.cache_block import BLOCK_TOKENS, blocks_for
-from ascendfx.runtime.engine.request import ActiveRequest
-from ascendfx.runtime.engine.step_builder import build_step
 from ascendfx.runtime.executor.step import Executor
+from tests.models.build_step import ActiveRequest, build_step
 
 
 def _requests(texts: Sequence[Sequence[int]], blocks: int) -> list[ActiveRequest]:

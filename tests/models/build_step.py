@@ -1,11 +1,38 @@
-"""Control tensors of a step from the requests that take part."""
+"""Steps whose tokens a test knows: control tensors from the requests that take part."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from ascendfx.runtime.engine.request import ActiveRequest
 from ascendfx.runtime.executor.step import StepInputs
+
+
+@dataclass(slots=True)
+class ActiveRequest:
+    """A sequence of tokens while its entries are brought into the cache.
+
+    Attributes:
+        index: Place of the request in the caller's list.
+        prompt: Token ids of the prompt.
+        limit: Largest number of new tokens.
+        blocks: Cache blocks in order.
+        cached: Tokens whose entries are in the cache.
+        generated: New token ids.
+    """
+
+    index: int
+    prompt: tuple[int, ...]
+    limit: int
+    blocks: list[int] = field(default_factory=list[int])
+    cached: int = 0
+    generated: list[int] = field(default_factory=list[int])
+
+    @property
+    def pending(self) -> tuple[int, ...]:
+        """Tokens that are known and not yet in the cache."""
+        known = (*self.prompt, *self.generated)
+        return known[self.cached :]
 
 
 def build_step(
