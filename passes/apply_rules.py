@@ -56,7 +56,8 @@ class ApplyRules(GraphPass):
             patterns = [each for each in patterns if not each.rule.cyclic]
         raise GraphError(
             "rules-never-end",
-            f"after {self.max_rounds} rounds a rule still applies: {dict(applied)}",
+            f"after {self.max_rounds} rounds a rule still applies: "
+            + ", ".join(f"`{name}` {count} times" for name, count in applied.items()),
             hint="a rule that matches its own result is declared cyclic=True, and has one round",
         )
 

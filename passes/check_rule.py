@@ -89,6 +89,16 @@ def _changed_example(checked: Checked) -> Iterator[str]:
         yield check_changed_example(checked.rule, example, seed=checked.seed)
 
 
+def _examples(checked: Checked) -> Iterator[str]:
+    """Refuse examples that no check looks at."""
+    blocks = [condition.blocks for condition in checked.rule.when]
+    known = ", ".join(f"`{each}`" for each in blocks)
+    for name in checked.examples:
+        if name and name not in blocks:
+            rest = f"its preconditions are {known}" if known else "it has no precondition"
+            yield f"there is an example for `{name}`, which is no precondition: {rest}"
+
+
 def _necessity(checked: Checked) -> Iterator[str]:
     for condition in checked.rule.when:
         yield from check_necessity(checked.rule, condition, checked.examples.get(condition.blocks))
@@ -99,6 +109,7 @@ _EQUAL = frozenset({"types", "numbers", "identity", "fires"})
 
 CHECKS: tuple[RuleCheck | SpellingCheck, ...] = (
     RuleCheck("declaration", _declaration, after=frozenset()),
+    RuleCheck("names of examples", _examples, after=frozenset()),
     SpellingCheck("types", lambda c, s: (check_types(c.rule, s),), after=frozenset()),
     SpellingCheck(
         "numbers", lambda c, s: (check_numbers(c.rule, s, trials=c.trials, seed=c.seed),)

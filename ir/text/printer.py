@@ -2,11 +2,11 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import sympy
 
-from ascendfx.ir.graph import Graph, Node, print_value
+from ascendfx.ir.graph import Graph, Node, Value, print_value
 from ascendfx.ir.op import Op
 from ascendfx.ir.ops.input import Input
 from ascendfx.ir.ops.param import Param
@@ -46,8 +46,13 @@ def _expression(node: Node) -> str:
         case Input(name=name) | Param(name=name):
             return f'{node.op.mnemonic} "{name}" : {types}'
         case op:
-            operands = "".join(f" {print_value(v)}," for v in node.operands).rstrip(",")
-            return f"{op.mnemonic}{operands}{_attributes(op)} : {types}"
+            return f"{print_operation(op, node.operands)} : {types}"
+
+
+def print_operation(op: Op, operands: Iterable[Value]) -> str:
+    """Return an operation with its operands and attributes, without types."""
+    values = "".join(f" {print_value(v)}," for v in operands).rstrip(",")
+    return f"{op.mnemonic}{values}{_attributes(op)}"
 
 
 def _attributes(op: Op) -> str:

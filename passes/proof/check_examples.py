@@ -15,6 +15,7 @@ from ascendfx.passes.pattern import patterns_of
 from ascendfx.passes.proof.check_sides import rounded_differently, unequal
 from ascendfx.passes.proof.random_tensors import example_sizes, random_tensors
 from ascendfx.passes.proof.round_in_format import round_to
+from ascendfx.passes.proof.shown import shown_operands
 from ascendfx.passes.rule import Precondition, Rule, Spelling
 from ascendfx.passes.rule_sides import holes_of, side_of, unequal_sizes, within
 
@@ -76,7 +77,7 @@ def _evaluated(rule: Rule, before: Program, after: Program) -> str:
             found = rounded_differently(rule, before.main, after.main, tensors)
     except (IndexError, ValueError):
         return ""  # an index is out of range
-    return f"it changes its example: {found}" if found else ""
+    return f"it changes its example: with {shown_operands(tensors)} {found}" if found else ""
 
 
 def _has_numbers_alone(program: Program) -> bool:

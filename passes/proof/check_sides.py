@@ -15,6 +15,7 @@ from ascendfx.passes.graph_pass import Fidelity
 from ascendfx.passes.match import Miss, match_at
 from ascendfx.passes.pattern import patterns_of
 from ascendfx.passes.proof.format_bound import SCALE, format_bound
+from ascendfx.passes.proof.irrational_constants import irrational_constants
 from ascendfx.passes.proof.prove_identity import prove_identity
 from ascendfx.passes.proof.round_in_format import evaluate_rounded, round_to
 from ascendfx.passes.proof.rounding_growth import allowed_growth, rounding_growth
@@ -22,7 +23,9 @@ from ascendfx.passes.proof.shown import (
     shown_difference,
     shown_formats,
     shown_operands,
+    shown_rounded,
     shown_sizes,
+    worst_place,
 )
 from ascendfx.passes.rounding_bound import rounding_bound
 from ascendfx.passes.rule import Rule, Spelling
@@ -115,6 +118,9 @@ def check_identity(rule: Rule, spelling: Spelling) -> Iterator[str]:
         return
     if evidence.difference:
         yield f"it cannot be proved: {evidence.difference}"
+        holes = evidence.difference.holes
+        sides = (side_of(rule, each, holes) for each in (spelling.lhs, rule.rhs))
+        yield from irrational_constants(sides)
     elif evidence.gap:
         yield f"it cannot be proved: {evidence.gap}"
     if evidence.kind is not rule.proof:
@@ -206,11 +212,14 @@ def _special(dtype: DType) -> tuple[float, ...]:
 
 
 def _bits(lhs: Graph, rhs: Graph, tensors: Mapping[str, Array]) -> str:
-    for a, c in zip(evaluate_rounded(lhs, tensors), evaluate_rounded(rhs, tensors), strict=True):
+    sides = [evaluate_rounded(each, tensors) for each in (lhs, rhs)]
+    for i, (a, c) in enumerate(zip(*sides, strict=True)):
         same = same_bits(a, c)
         if not np.all(same):
+            with np.errstate(all="ignore"):
+                truth = interpret(lhs, tensors)[i]
             place = tuple(int(i) for i in np.argwhere(~same)[0])
-            return f"the bits differ: {a[place]} and {c[place]} at {list(place)}"
+            return f"the bits differ: {shown_rounded(truth, a, c, place)}"
     return ""
 
 
@@ -234,7 +243,9 @@ def _error(rule: Rule, lhs: Graph, rhs: Graph, tensors: Mapping[str, Array]) -> 
             known = np.isfinite(exact) & (np.abs(before - exact) <= limit)  # else it underflows
             wrong = known & ~(np.abs(rounded - exact) <= limit)
         if np.any(wrong):
-            return f"{shown_difference(exact, rounded)}, more than the bound of the rounding"
+            place = worst_place(np.where(wrong, exact, rounded), rounded)
+            shown = shown_rounded(exact, before, rounded, place)
+            return f"{shown}: more than the bound of the rounding"
     return ""
 
 

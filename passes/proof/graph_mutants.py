@@ -31,6 +31,7 @@ from ascendfx.ir.ops import (
     Sqrt,
     Subtract,
 )
+from ascendfx.ir.text.printer import print_operation
 from ascendfx.passes.rebuild import rebuild
 
 _TINY = 2.0**-70
@@ -63,7 +64,8 @@ def _built(graph: Graph, changes: Iterable[_Change]) -> Iterator[tuple[str, Grap
         changed = _replaced(graph, position, op, operands)
         if changed is not None:
             node = graph.nodes[position]
-            yield f"%{position} {node.op} {node.operands} -> {op} {operands}", changed
+            was, now = print_operation(node.op, node.operands), print_operation(op, operands)
+            yield f"%{position} {was} -> {now}", changed
 
 
 def _changes(graph: Graph) -> Iterator[_Change]:

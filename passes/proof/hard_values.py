@@ -266,7 +266,7 @@ def check_large_sizes(rule: Rule, spelling: Spelling, *, seed: int) -> str:
                         tensors[name] = round_to(tensors[name], kind.dtype)
                     found = rounded_differently(rule, lhs, rhs, tensors)
                 if found:
-                    return f"the sides differ for {shown}: {found}"
+                    return f"the sides differ for {shown}: with {shown_operands(tensors)} {found}"
                 break
     return ""
 

@@ -119,14 +119,15 @@ def _wrong(
             found = unequal(graph, after, tensors, sizes)
         except (IndexError, ValueError):
             continue  # the changed left side computes nothing: an index is out of range
+        shown = tensors
         if not found and sizes is None:
-            rounded = {
+            shown = {
                 name: round_to(tensors[name], kind.dtype)
                 for name, kind in graph.input_types.items()
             }
-            found = rounded_differently(rule, graph, after, rounded)
+            found = rounded_differently(rule, graph, after, shown)
         if found:
-            return f"with {shown_operands(tensors)} {found}"
+            return f"with {shown_operands(shown)} {found}"
     return ""
 
 

@@ -58,7 +58,8 @@ class Difference:
             rest = f"the difference is {_S.expand(exactly(left) - exactly(right))}"
         integers = "".join(f", {name} = {a.tolist()}" for name, a in self.integers.items())
         where = f" where {self.case}" if self.case else ""
-        values = f", for example {dict(self.example)}" if self.example else ""
+        example = ", ".join(f"{name} = {value}" for name, value in (self.example or {}).items())
+        values = f", for example {example}" if example else ""
         return f"result {self.element[0]}{list(self.element[1:])}{integers}{where}{values}: {rest}"
 
 

@@ -76,5 +76,14 @@ def shown_difference(a: Array, c: Array) -> str:
     return f"the left side is {left}, the right side {right} at {list(place)}"
 
 
+def shown_rounded(truth: Array, left: Array, right: Array, place: tuple[int, ...]) -> str:
+    """Return what the sides give with the rounding of their formats, and what is true."""
+    exact, before, after = (_shown_exactly(each[place]) for each in (truth, left, right))
+    return (
+        f"the left side is {before}, the right side {after} at {list(place)}; "
+        f"in float64 the left side is {exact}"
+    )
+
+
 def _shown_exactly(value: Any) -> str:
     return repr(float(value)) if isinstance(value, float | np.floating) else str(value)

@@ -104,6 +104,7 @@ def test_a_wrong_constant() -> None:
     assert "the sides differ" in message
     assert "x = [" in message
     assert "x_0**2/100000" in message
+    assert "looks like" not in message
 
 
 def test_a_missing_precondition_on_the_sign() -> None:
@@ -123,7 +124,7 @@ def test_a_missing_precondition_on_the_sign() -> None:
     operands = {"x": "* k", "s": "* k"}
     message = refused(rule("relu-of-scaled-wrong", lhs, rhs, operands, **options), example)
     assert "the sides differ" in message
-    assert "where -s_0 >= 0, -s_0 > 0, -x_0 > 0, for example {'s_0': '-1', 'x_0': '-1'}" in message
+    assert "where -s_0 >= 0, -s_0 > 0, -x_0 > 0, for example s_0 = -1, x_0 = -1" in message
 
     positive = {"s": rules.Values(low=0.0)}
     message = refused(
@@ -191,7 +192,8 @@ def test_zero_has_a_sign() -> None:
             "add %0, %1 : f32[tokens]",
         ),
     )
-    assert "the bits differ: 0.0 and -0.0" in message
+    assert "the bits differ: the left side is 0.0, the right side -0.0 at [" in message
+    assert "; in float64 the left side is " in message
 
 
 def variance(b: Any, x: Value, axis: int) -> Value:
