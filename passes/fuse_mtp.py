@@ -24,6 +24,7 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.size import product
 from ascendfx.ir.tensor_type import TensorType
 from ascendfx.passes.close_step import cache_inputs
+from ascendfx.passes.draft_licence import draft_licence
 from ascendfx.passes.expose_hidden import CHAININGS, check_chaining
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
 from ascendfx.passes.step_inputs import (
@@ -51,8 +52,9 @@ class FuseMtp(ProgramPass):
     Draft ``j`` reads, for every row, the token ``j + 1`` places further and the hidden state before
     it: that of the main model, then that of draft ``j - 1``. Token 0 is dropped and the others move
     forward by one, so that the layer runs with the main model's own positions, slots and block
-    table. A caller must have the licence for that: see `ascendfx.passes.draft_licence`. Each depth
-    has a cache of its own, in which every entry is shifted by the same number of places.
+    table. That this changes nothing is proved for each draft program, see
+    `ascendfx.passes.draft_licence`. Each depth has a cache of its own, in which every entry is
+    shifted by the same number of places.
 
     With one draft its rows are those of the main model. With more, entries of deeper caches are
     made of drafts, and wrong where these are rejected: `align_drafts` moves the rows back by the
@@ -81,17 +83,23 @@ class FuseMtp(ProgramPass):
         """Transform a closed step that returns hidden states.
 
         Raises:
-            GraphError: The step or a draft program has another form.
+            GraphError: The step or a draft program has another form, or a draft layer depends on
+                absolute positions.
         """
         check_chaining(self.chaining)
         parts = _parts_of(self.drafts, self.chaining, program.name)
         distinct = tuple({id(part): part for part in parts}.values())
+        licences = [draft_licence(each) for each in {id(d): d for d in self.drafts}.values()]
         graphs = (_Step(program.main, parts).run(), *program.graphs[1:])
         recipes = dict(program.recipes)
         for part in distinct:
             graphs += part.functions
             recipes.update(part.recipes)
-        statistics = {"draft layers": len(self.drafts), "distinct draft layers": len(distinct)}
+        statistics = {
+            "draft layers": len(self.drafts),
+            "distinct draft layers": len(distinct),
+            "rotations of drafts proved": sum(len(each.proved) for each in licences),
+        }
         return PassResult(Program(graphs, recipes), statistics)
 
 
