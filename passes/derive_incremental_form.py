@@ -331,8 +331,9 @@ class _Entry(_Rows):
 
     def _chosen(self, value: Value, chosen: dict[Value, Value]) -> Value:
         """Return the rows of ``value`` that ``logit_rows`` names."""
-        kind = self._graph.type_of(value)
         if value not in chosen:
+            # Not the type in the old graph: the result of an attention has a batch axis there.
+            kind = self._builder.type_of(self._moved[value])
             if not any("rows" in names_in(size) for size in kind.shape):
                 return self._moved[value]
             if kind.shape[0] != ROWS:

@@ -4,7 +4,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
+from ascendfx.ir.location import Location
 from ascendfx.ir.op import Op
 from ascendfx.ir.ops import (
     Attention,
@@ -45,7 +47,11 @@ class DropBatchAxis(ProgramPass):
     tokens: str = "tokens"
 
     def run(self, program: Program) -> PassResult:
-        """Transform every graph; the signature of each changes in the same way."""
+        """Transform every graph; the signature of each changes in the same way.
+
+        Raises:
+            GraphError: The axis of texts is moved from the front, or an operation mixes texts.
+        """
         sizes: dict[str, Dim] = {self.batch: 1, self.tokens: ROWS}
         graphs = tuple(_Dropper(graph, sizes).run() for graph in program.graphs)
         if graphs == program.graphs:
@@ -105,7 +111,7 @@ class _Dropper:
                 rank = results[0].rank - 1
                 return self._builder.add_multi(op, *(self._at_most(v, rank) for v in moved))
             case _:
-                return self._builder.add_multi(_shift_axes(op), *moved)
+                return self._builder.add_multi(_shift_axes(op, node.location), *moved)
 
     def _shaped(self, op: Reshape | Expand, operand: Value, result: TensorType) -> Value:
         if self._builder.type_of(operand) == result:
@@ -136,18 +142,28 @@ class _Dropper:
         return (self._builder.add(Reshape(kind.shape), result),)
 
 
-def _shift_axes(op: Op) -> Op:
+def _shift_axes(op: Op, location: Location) -> Op:
     """Return ``op`` for operands that lost their first axis."""
     changed: dict[str, Any] = {}
     if isinstance(op, Transpose):
         first, *others = op.permutation
         if first != 0:
-            raise AssertionError(f"the batch axis is moved by {op}")
+            raise _refusal(f"{op.mnemonic} moves the axis of texts away from the front", location)
         changed["permutation"] = tuple(axis - 1 for axis in others)
     elif hasattr(op, "axes"):
         changed["axes"] = tuple(axis - 1 for axis in op.axes)  # pyright: ignore[reportAttributeAccessIssue]
     elif hasattr(op, "axis"):
         changed["axis"] = op.axis - 1  # pyright: ignore[reportAttributeAccessIssue]
     if any(axis < 0 for axis in (changed.get("axis", 0), *changed.get("axes", ()))):
-        raise AssertionError(f"the batch axis is reduced by {op}")
+        raise _refusal(f"{op.mnemonic} works along the axis of texts", location)
     return dataclasses.replace(op, **changed) if changed else op
+
+
+def _refusal(reason: str, location: Location) -> GraphError:
+    return GraphError(
+        code="batch-axis",
+        reason=reason,
+        location=location,
+        hint="keep `batch` the first axis, for example by splitting the last axis instead of "
+        "making one of its parts the first",
+    )

@@ -7,6 +7,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 
+from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.interpret import interpret
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
@@ -85,9 +86,9 @@ def caches_after(program: Program, outputs: Sequence[T]) -> dict[str, T]:
 
 
 def block_tokens(program: Program) -> int:
-    """Return the tokens of a cache block."""
-    first = program.main.input_types[cache_names(program)[0]]
-    return bind_size(first.shape[1], {})
+    """Return the tokens of a cache block; a program without caches has none to say."""
+    kinds = [program.main.input_types[name] for name in cache_names(program)]
+    return bind_size(kinds[0].shape[1], {}) if kinds else BLOCK_TOKENS
 
 
 def empty_caches(program: Program, blocks: int) -> dict[str, Array]:

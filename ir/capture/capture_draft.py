@@ -1,6 +1,7 @@
 """Capture draft layers beside their main model."""
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 
 from ascendfx.ir.capture.capture_program import canonical_keys, capture_program
 from ascendfx.ir.capture.captured_model import CapturedModel
+from ascendfx.ir.capture.choose_implementation import exportable
 from ascendfx.ir.capture.module_source import ModuleSource, array_of, source_of_module
 from ascendfx.ir.capture.rename_paths import rename_paths
 from ascendfx.ir.capture.without_values import copy_without_values
@@ -95,7 +97,9 @@ def capture_draft(
             f"the draft is of type `{type(module).__name__}`",
             hint="pass a torch.nn.Module with forward(token_ids, hidden)",
         )
-    shell, formats = copy_without_values(module, dtype)
+    # Layers of the main model's kind keep its configuration, and with it how they are written.
+    with exportable(main) if main is not None else nullcontext():
+        shell, formats = copy_without_values(module, dtype)
     keys = keys_beside(module, main, lambda name: PREFIX + name)
     hidden = hidden_type(captured.program.main)
     traced = trace_draft(shell, hidden, keys, lambda path: f"{PREFIX}{path}".rstrip("."))

@@ -22,7 +22,8 @@ def draft_results(found: Any, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """
     results = [found] if isinstance(found, Tensor) else list(_several(found))
     if not 1 <= len(results) <= 3 or not all(isinstance(each, Tensor) for each in results):
-        kinds = ", ".join(type(each).__name__ for each in results) or type(found).__name__
+        names = ["Tensor" if isinstance(each, Tensor) else type(each).__name__ for each in results]
+        kinds = ", ".join(names) or type(found).__name__
         raise GraphError(
             "draft-results",
             f"the draft layer returns {kinds}",
