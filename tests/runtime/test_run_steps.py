@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -201,18 +202,37 @@ def counting() -> EmulatedExecutor:
 
 def test_a_fault_names_its_step_and_launch_and_ends_the_run(counting: EmulatedExecutor) -> None:
     counting.control("decode", "x")[:] = range(10, 15)
-    counting.run_steps("decode", 1)
-    assert counting.control("decode", "y")[0] == 11
     with pytest.raises(EmulatorError) as caught:
         counting.run_steps("decode", 8)
     error = caught.value
     assert (error.kernel, error.block, error.core, error.kind) == ("reach", 0, "AIV", "bounds")
-    assert (error.step, error.launch, error.label) == (1, 1, "model.layers.1: reach")
+    assert (error.step, error.launch, error.label) == (2, 1, "model.layers.1: reach")
     assert REACH.source.splitlines()[error.line - 1].strip() == error.excerpt
     assert "GetValue(n)" in error.excerpt
-    assert str(error).endswith("   = launch 1 of step 1: model.layers.1: reach")
+    assert str(error).endswith("   = launch 1 of step 2: model.layers.1: reach")
     assert counting.control("decode", "counter")[0] == 5, "the launches before it, and none after"
     assert counting.control("decode", "y")[0] == 13
+
+
+def test_a_kernel_may_not_leave_its_argument_within_a_buffer() -> None:
+    """The buffer is longer than what the kernel was planned for."""
+    body = """
+GlobalTensor<int32_t> wide;
+wide.SetGlobalBuffer((__gm__ int32_t*)x_, 64);
+const int32_t value = wide.GetValue(40);
+yGm.SetValue(0, value);
+DataCacheCleanAndInvalid<int32_t, CacheLine::SINGLE_CACHE_LINE>(yGm);
+"""
+    x = KernelArgument("x", DType.I32, Direction.IN, 8)
+    y = KernelArgument("y", DType.I32, Direction.OUT, 16)
+    buffers = tuple(Buffer(name, DType.I32, (64,), Place.CONTROL) for name in ("x", "y"))
+    launch = Launch("leave", (Argument("x"), Argument("y")), "leave")
+    plan = replace(
+        counting_plan([make_kernel("leave", body, [x, y])]), buffers=buffers, launches=(launch,)
+    )
+    with pytest.raises(EmulatorError) as caught:
+        EmulatedExecutor({"decode": plan}, {}, TARGET).run_steps("decode", 1)
+    assert (caught.value.kind, caught.value.step, caught.value.launch) == ("bounds", 0, 0)
 
 
 def test_an_executor_goes_on_after_a_fault(counting: EmulatedExecutor) -> None:
