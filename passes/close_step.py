@@ -61,7 +61,7 @@ class CloseStep(ProgramPass):
         main = program.main
         if not isinstance(main.op_of(main.outputs[0]), Argmax):
             raise GraphError(
-                code="no-serving-form",
+                code="no-closed-step",
                 reason=f"@{main.name} does not return the most likely token first",
                 hint="run the pass derive-incremental-form before close-step",
             )
