@@ -1,0 +1,243 @@
+"""Every entry of a draft layer's cache follows the shifted convention: checked on a fused step."""
+
+from dataclasses import dataclass
+from typing import NoReturn, cast
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.location import UNKNOWN, Location
+from ascendfx.ir.ops import (
+    AdvanceRequests,
+    AlignDrafts,
+    CacheRead,
+    CacheWrite,
+    GatherRows,
+    RaggedAttention,
+    Rotary,
+    ShiftTokens,
+    VerifyDrafts,
+)
+from ascendfx.ir.program import Program
+from ascendfx.passes.trace_step import Root, Step, StepTrace, Trace, trace_step
+
+DRAFT = "cache.draft."
+_HIDDEN = "cache.hidden"
+_ENDS = ("logit_rows", "logit_positions", "logit_requests")
+
+
+def check_shifted_convention(program: Program) -> int:
+    """Check what the licence of a fused draft layer supposes of the steps that run it.
+
+    The convention: at depth ``j``, the entry at position ``p`` of a request is made of the token at
+    ``p + 1 + j`` and of the hidden state of row ``p``, is rotated by ``p`` and stands where the
+    main model's entry of ``p`` stands. It holds for every entry that is ever read if it holds for
+    every entry that is written, in prefill and decode steps, and if no entry is read that a step
+    has shown to be wrong. So in each step:
+
+    * the ids of depth 0 are `shift_tokens` of the step's own ids, those of depth ``j`` of depth
+      ``j - 1``, with one and the same last row per request, and the token that was sampled or
+      drafted behind it; at the end of a chunk of the prompt, with the prompt's own next token;
+    * all depths have the positions, slots, request numbers and block table of the main layers, and
+      rotations read tables of just these positions;
+    * with several depths, entries made of rejected drafts must be written again: in a decode step
+      ids, positions, slots and last rows are those of `align_drafts`, for all depths alike, and
+      hidden states of the main model are looked up for the same rows;
+    * each cache is written once per step, at one depth, and read at that depth alone.
+
+    Args:
+        program: A decode or prefill step, after `FuseMtp`.
+
+    Returns:
+        The number of depths.
+
+    Raises:
+        GraphError: A condition does not hold.
+    """
+    trace = trace_step(program)
+    rows = _rows_of(trace)
+    ids = _chain(trace, rows)
+    for step in trace.of(GatherRows):
+        _check_choice(step, ids, rows)
+    for step in trace.of(Rotary):
+        _check_rotation(step, ids, rows)
+    depths = {name: int(name[len(DRAFT) :].split(".")[0]) for name in trace.inputs if _own(name)}
+    if depths and max(depths.values()) >= len(ids):
+        _refuse(f"there are caches of depth {max(depths.values())}, and {len(ids)} shifts of ids")
+    for name, depth in depths.items():
+        _check_cache(trace, rows, name, ids[: depth + 1])
+    for step in trace.of(RaggedAttention):
+        _check_attention(step, depths, ids, rows)
+    return len(ids)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """What all depths of a step share.
+
+    Attributes:
+        token_ids: Ids of the step's own rows.
+        first: Ids of depth 0 if they are no shift.
+        positions: Of draft rows.
+        slots: Of draft rows.
+        last: The last row of each request.
+        ends: Results that could be taken for the last row.
+        new: The token behind it.
+        known: The prompt's next tokens, in a prefill step.
+        requests: The request of each row.
+        table: The blocks of each request.
+    """
+
+    token_ids: Root
+    first: Root | None
+    positions: Root
+    slots: Root
+    last: Root
+    ends: frozenset[Root]
+    new: Root
+    known: Root | None
+    requests: Root
+    table: Root
+
+
+def _own(name: str) -> bool:
+    return name.startswith(DRAFT)
+
+
+def _rows_of(trace: StepTrace) -> _Rows:
+    inputs = {name: each.root for name, each in trace.inputs.items()}
+    verified, aligned = trace.of(VerifyDrafts), trace.of(AlignDrafts)
+    shared = [inputs[name] for name in ("row_request", "block_table")]
+    positions, slots = inputs["positions"], inputs["slots"]
+    if not trace.of(AdvanceRequests):
+        last, known = inputs["logit_rows"], inputs.get("known_tokens")
+        new = trace.outputs[0].root
+        ends = frozenset(inputs[name] for name in _ENDS if name in inputs)
+        return _Rows(inputs["token_ids"], None, positions, slots, last, ends, new, known, *shared)
+    if len(verified) != 1 or len(aligned) > 1:
+        _refuse("a decode step verifies its drafts once, and aligns their rows at most once")
+    accepted, last, new = (each.root for each in verified[0].results)
+    if verified[0].operands[0].root != inputs["token_ids"]:
+        _refuse("other tokens are verified than those of the step", verified[0].location)
+    first, ends = None, frozenset({last, accepted})
+    for step in aligned:
+        names = ("token_ids", "block_table", "state")
+        wanted = (*(inputs[name] for name in names), accepted, new, inputs["recent"])
+        if tuple(each.root for each in step.operands) != wanted:
+            _refuse("rows are aligned by other tensors than those of the step", step.location)
+        first, positions, slots, last = (each.root for each in step.results[:4])
+        _check_hidden(trace, step)
+    return _Rows(inputs["token_ids"], first, positions, slots, last, ends, new, None, *shared)
+
+
+def _check_hidden(trace: StepTrace, aligned: Step) -> None:
+    kept = [step for step in trace.of(CacheWrite) if _HIDDEN in step.operands[0].caches]
+    if len(kept) != 1 or kept[0].operands[1].root != aligned.results[4].root:
+        _refuse(
+            "hidden states of the main model are not kept where `align_drafts` says", *_at(kept)
+        )
+    for step in trace.of(GatherRows):
+        table, found = step.operands
+        if _HIDDEN in table.caches and found.root != aligned.results[5].root:
+            _refuse("hidden states are looked up for other rows than the ids", step.location)
+
+
+def _chain(trace: StepTrace, rows: _Rows) -> list[Root]:
+    """Return the ids of each depth."""
+    shifts = trace.of(ShiftTokens)
+    ids = [] if rows.first is None else [rows.first]
+    several = len(ids) + len(shifts) > 1
+    if several and rows.first is None and trace.of(AdvanceRequests):
+        _refuse(
+            "entries of deeper draft layers that are made of rejected drafts stay as they are",
+            *_at(shifts),
+        )
+    drafted: Root | None = None
+    for step in shifts:
+        depth = len(ids)
+        before, last, requests, new, *known = step.operands
+        op = cast("ShiftTokens", step.op)
+        if op.depth != depth or before.root != (ids[-1] if ids else rows.token_ids):
+            _refuse(
+                f"the ids of depth {depth} are a shift at depth {op.depth} of other ids than those "
+                "one depth before",
+                step.location,
+            )
+        if last.root != rows.last or requests.root != rows.requests:
+            _refuse(f"depth {depth} has another last row than the step", step.location)
+        if [each.root for each in known] != ([] if rows.known is None else [rows.known]):
+            _refuse(
+                f"depth {depth} does not take the prompt's next tokens at the end of a chunk",
+                step.location,
+            )
+        made = ids[-1] in new.tokens if ids else new.root == rows.new
+        if not made or (depth > 1 and new.root == drafted):
+            _refuse(f"the token behind the last row of depth {depth} is another", step.location)
+        drafted = new.root
+        ids.append(step.results[0].root)
+    return ids
+
+
+def _check_choice(step: Step, ids: list[Root], rows: _Rows) -> None:
+    table, chosen = step.operands
+    if table.tokens & set(ids) and chosen.root in rows.ends and chosen.root != rows.last:
+        _refuse("a draft is taken from another row than the last one", step.location)
+
+
+def _check_rotation(step: Step, ids: list[Root], rows: _Rows) -> None:
+    x, *tables = step.operands
+    if not x.tokens & set(ids):
+        return
+    for table in tables:
+        if not table.positions <= {rows.positions}:
+            _refuse("a draft layer is rotated by other positions than its rows have", step.location)
+        if table.moved:
+            _refuse("a draft layer is rotated by positions that are moved", step.location)
+
+
+def _check_cache(trace: StepTrace, rows: _Rows, name: str, ids: list[Root]) -> None:
+    depth = len(ids) - 1
+    writes = [step for step in trace.of(CacheWrite) if name in step.operands[0].caches]
+    if len(writes) != 1:
+        _refuse(f"`{name}` is written {len(writes)} times in a step", *_at(writes[1:]))
+    _, slots, entry = writes[0].operands
+    if slots.root != rows.slots:
+        _refuse(f"entries of `{name}` go to other slots than the rows of the step", *_at(writes))
+    if not _of_depth(entry, ids, rows):
+        _refuse(f"entries of `{name}` are not made of the ids of depth {depth}", *_at(writes))
+    for step in trace.of(CacheRead):
+        if name in step.operands[0].caches and step.operands[1].root != rows.table:
+            _refuse(f"`{name}` is read through another block table", step.location)
+
+
+def _check_attention(step: Step, depths: dict[str, int], ids: list[Root], rows: _Rows) -> None:
+    roles = cast("RaggedAttention", step.op).roles(step.operands)
+    read = {name for each in (*roles.keys, roles.values) for name in each.caches}
+    found = {depths[name] for name in read if name in depths}
+    if not found:
+        if any(each.tokens & set(ids) for each in roles.queries):
+            _refuse("a draft layer attends to entries of the main model", step.location)
+        return
+    depth = found.pop()
+    if found or not all(map(_own, read)):
+        _refuse("an attention reads entries of several depths", step.location)
+    if roles.positions.root != rows.positions or roles.row_request.root != rows.requests:
+        _refuse(f"depth {depth} sees tokens up to other positions than its rows", step.location)
+    if not any(_of_depth(each, ids[: depth + 1], rows) for each in roles.queries):
+        _refuse(f"rows of another depth read the entries of depth {depth}", step.location)
+
+
+def _of_depth(value: Trace, ids: list[Root], rows: _Rows) -> bool:
+    return ids[-1] in value.tokens and value.tokens <= {rows.token_ids, *ids}
+
+
+def _at(steps: list[Step]) -> list[Location]:
+    return [step.location for step in steps[:1]]
+
+
+def _refuse(reason: str, location: Location = UNKNOWN) -> NoReturn:
+    raise GraphError(
+        code="shifted-convention",
+        reason=reason,
+        location=location,
+        hint="at depth j row p holds the token at p + 1 + j, at the position and slot of row p, in "
+        "every step: fuse draft layers with the pass fuse-mtp, and leave what it made together",
+    )

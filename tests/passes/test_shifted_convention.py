@@ -1,0 +1,289 @@
+"""Steps with fused draft layers keep the convention; steps that were changed by hand do not."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pytest
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.graph import GraphBuilder, Value
+from ascendfx.ir.op import Op
+from ascendfx.ir.ops import (
+    Add,
+    AdvanceRequests,
+    AlignDrafts,
+    CacheRead,
+    CacheWrite,
+    Cast,
+    Constant,
+    Cos,
+    GatherRows,
+    Input,
+    Multiply,
+    Param,
+    RaggedAttention,
+    Reshape,
+    Rotary,
+    ShiftTokens,
+    Sin,
+    VerifyDrafts,
+)
+from ascendfx.ir.program import Program
+from ascendfx.ir.tensor_type import DType
+from ascendfx.passes.shifted_convention import check_shifted_convention
+from ascendfx.passes.step_inputs import decode_controls
+from tests.passes.fused_steps import fused_step
+
+ROWS = decode_controls(1)["positions"].shape[0]
+
+
+@pytest.mark.parametrize("plan", ["decode", "prefill"])
+@pytest.mark.parametrize("drafts", [1, 2, 3])
+def test_fused_steps_keep_the_convention(plan: str, drafts: int) -> None:
+    assert check_shifted_convention(fused_step(plan, drafts)) == drafts
+
+
+class Edit(NamedTuple):
+    """A place in the entry of a step, as it is rebuilt.
+
+    Attributes:
+        builder: Adds nodes before the place.
+        op: What stands there.
+        operands: What it reads.
+        inputs: Of the entry, by name.
+        made: Results of the nodes of each operation before the place.
+    """
+
+    builder: GraphBuilder
+    op: Op
+    operands: list[Value]
+    inputs: dict[str, Value]
+    made: dict[type[Op], list[tuple[Value, ...]]]
+
+
+Change = Callable[[Edit], tuple[Op, list[Value]]]
+
+
+def edited(program: Program, kind: type[Op], number: int, change: Change) -> Program:
+    """Return the program with another operation or other operands at one place of its entry."""
+    main = program.main
+    builder = GraphBuilder(main.name)
+    moved: dict[Value, Value] = {}
+    inputs: dict[str, Value] = {}
+    made: dict[type[Op], list[tuple[Value, ...]]] = {}
+    for position, node in enumerate(main.nodes):
+        op, operands = node.op, [moved[v] for v in node.operands]
+        if isinstance(op, kind) and len(made.get(kind, [])) == number:
+            op, operands = change(Edit(builder, op, operands, inputs, made))
+        results = builder.add_multi(op, *operands)
+        made.setdefault(type(op), []).append(results)
+        moved.update((Value(position, i), result) for i, result in enumerate(results))
+        if isinstance(op, Input):
+            inputs[op.name] = results[0]
+    return Program(
+        (builder.build(*(moved[v] for v in main.outputs)), *program.graphs[1:]), program.recipes
+    )
+
+
+def reads(operand: int, name: str) -> Change:
+    """Let one operand be an input of the step."""
+
+    def change(edit: Edit) -> tuple[Op, list[Value]]:
+        edit.operands[operand] = edit.inputs[name]
+        return edit.op, edit.operands
+
+    return change
+
+
+def reads_result(operand: int, kind: type[Op], number: int, result: int = 0) -> Change:
+    """Let one operand be a result of a node before."""
+
+    def change(edit: Edit) -> tuple[Op, list[Value]]:
+        edit.operands[operand] = edit.made[kind][number][result]
+        return edit.op, edit.operands
+
+    return change
+
+
+def one_more(operand: int) -> Change:
+    """Add one to an integer operand."""
+
+    def change(edit: Edit) -> tuple[Op, list[Value]]:
+        one = edit.builder.add(Constant(1, DType.I32))
+        edit.operands[operand] = edit.builder.add(Add(), edit.operands[operand], one)
+        return edit.op, edit.operands
+
+    return change
+
+
+def shifts(depth: int, operands: int) -> Change:
+    """Let a shift be of another depth, or without the prompt's next tokens."""
+    return lambda edit: (ShiftTokens(depth, known=operands > 4), edit.operands[:operands])
+
+
+def moved_tables(edit: Edit) -> tuple[Op, list[Value]]:
+    """Rotate by the position behind that of each row."""
+    builder = edit.builder
+    params = [builder.op_of(v) for (v,) in edit.made[Param]]
+    frequencies = next(
+        v
+        for (v,), op in zip(edit.made[Param], params, strict=True)
+        if isinstance(op, Param) and op.name == "draft.rotary.inv_freq"
+    )
+    positions = edit.made[AlignDrafts][0][1] if AlignDrafts in edit.made else None
+    counted = positions or edit.inputs["positions"]
+    behind = builder.add(Add(), counted, builder.add(Constant(1, DType.I32)))
+    column = builder.add(Reshape((ROWS, 1)), behind)
+    angles = builder.add(Multiply(), builder.add(Cast(DType.F32), column), frequencies)
+    shape = builder.type_of(edit.operands[1]).shape
+    tables = (builder.add(Reshape(shape), builder.add(op(), angles)) for op in (Cos, Sin))
+    return edit.op, [edit.operands[0], *tables]
+
+
+def main_tables(edit: Edit) -> tuple[Op, list[Value]]:
+    """Rotate by the positions of the main model's rows."""
+    shape = edit.builder.type_of(edit.operands[1]).shape
+    tables = (edit.builder.add(Reshape(shape), edit.made[op][0][0]) for op in (Cos, Sin))
+    return edit.op, [edit.operands[0], *tables]
+
+
+# Plan, drafts, which node of an operation, how it is changed, and a part of the message.
+EDITS: dict[str, tuple[str, int, type[Op], int, Change, str]] = {
+    "wrong depth": ("prefill", 2, ShiftTokens, 1, shifts(0, 5), "shift at depth 0"),
+    "two shifts at once": ("prefill", 1, ShiftTokens, 0, shifts(0, 4), "next tokens"),
+    "no shift": ("prefill", 2, ShiftTokens, 1, reads(0, "token_ids"), "other ids"),
+    "other last row": ("prefill", 2, ShiftTokens, 1, reads(1, "logit_positions"), "last row"),
+    "other requests": ("prefill", 2, ShiftTokens, 0, reads(2, "slots"), "last row"),
+    "other new token": ("prefill", 2, ShiftTokens, 0, reads(3, "logit_rows"), "token behind"),
+    "new token of the depth before": (
+        "decode",
+        3,
+        ShiftTokens,
+        1,
+        lambda edit: (edit.op, [*edit.operands[:3], edit.made[VerifyDrafts][0][2]]),
+        "token behind",
+    ),
+    "unaligned last row": (
+        "decode",
+        2,
+        ShiftTokens,
+        0,
+        reads_result(1, VerifyDrafts, 0, 1),
+        "last row",
+    ),
+    "ids of the main model": ("prefill", 2, GatherRows, 2, reads(1, "token_ids"), "token behind"),
+    "ids of depth 0 at depth 1": (
+        "prefill",
+        2,
+        GatherRows,
+        4,
+        reads_result(1, ShiftTokens, 0),
+        "of depth 1",
+    ),
+    "other slots": ("decode", 1, CacheWrite, 1, reads(1, "positions"), "other slots"),
+    "slots that are not aligned": ("decode", 2, CacheWrite, 3, reads(1, "slots"), "other slots"),
+    "slots one further": ("prefill", 2, CacheWrite, 4, one_more(1), "other slots"),
+    "one cache of two depths": (
+        "decode",
+        2,
+        CacheWrite,
+        3,
+        reads_result(0, CacheWrite, 1),
+        "written 2 times",
+    ),
+    "entries of depth 0 at depth 1": (
+        "decode",
+        2,
+        CacheRead,
+        2,
+        reads_result(0, CacheWrite, 1),
+        "several depths",
+    ),
+    "another block table": ("prefill", 1, CacheRead, 0, one_more(1), "block table"),
+    "advanced positions at depth 1": ("decode", 2, RaggedAttention, 1, one_more(-2), "sees tokens"),
+    "unaligned positions": (
+        "decode",
+        2,
+        RaggedAttention,
+        0,
+        reads(-2, "positions"),
+        "sees tokens",
+    ),
+    "other requests in the attention": (
+        "decode",
+        1,
+        RaggedAttention,
+        0,
+        reads(-1, "token_ids"),
+        "sees tokens",
+    ),
+    "rotated by advanced positions": ("decode", 2, Rotary, 2, moved_tables, "that are moved"),
+    "keys rotated by advanced positions": ("decode", 1, Rotary, 1, moved_tables, "that are moved"),
+    "rotated by the main model's rows": ("decode", 2, Rotary, 1, main_tables, "other positions"),
+    "aligned by other tokens": ("decode", 2, AlignDrafts, 0, reads(0, "slots"), "aligned by"),
+    "aligned by the new token": (
+        "decode",
+        2,
+        AlignDrafts,
+        0,
+        reads_result(3, VerifyDrafts, 0, 2),
+        "aligned by",
+    ),
+    "hidden states kept elsewhere": (
+        "decode",
+        2,
+        CacheWrite,
+        0,
+        reads_result(1, AlignDrafts, 0, 5),
+        "not kept",
+    ),
+    "hidden states of other rows": (
+        "decode",
+        2,
+        GatherRows,
+        1,
+        reads_result(1, AlignDrafts, 0, 4),
+        "looked up",
+    ),
+    "draft of another row": (
+        "decode",
+        2,
+        GatherRows,
+        3,
+        reads_result(1, VerifyDrafts, 0, 1),
+        "another row",
+    ),
+    "other tokens verified": ("decode", 1, VerifyDrafts, 0, reads(0, "slots"), "are verified"),
+}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_steps_changed_by_hand_are_refused(name: str) -> None:
+    plan, drafts, kind, number, change, reason = EDITS[name]
+    program = edited(fused_step(plan, drafts), kind, number, change)
+    with pytest.raises(GraphError) as caught:
+        check_shifted_convention(program)
+    assert caught.value.code == "shifted-convention"
+    assert reason in caught.value.reason
+
+
+def test_rejected_drafts_must_not_stay_in_caches() -> None:
+    builder = GraphBuilder("main")
+    given = {name: builder.add(Input(name, kind)) for name, kind in decode_controls(2).items()}
+    ids, requests = given["token_ids"], given["row_request"]
+    accepted, last, new = builder.add_multi(VerifyDrafts(2), ids, ids, given["state"])
+    first = builder.add(ShiftTokens(0), ids, last, requests, new)
+    second = builder.add(ShiftTokens(1), first, last, requests, new)
+    names = ("token_ids", "positions", "slots", "block_table", "state", "stop_ids")
+    advanced = builder.add_multi(
+        AdvanceRequests(2),
+        *(given[name] for name in names),
+        accepted,
+        new,
+        given["emitted"],
+        given["step"],
+        new,
+        new,
+    )
+    with pytest.raises(GraphError, match="rejected drafts stay"):
+        check_shifted_convention(Program((builder.build(second, *advanced),)))
