@@ -45,7 +45,14 @@ def write_checkpoint(
         drafts: Number of draft layers.
         changes: Of the configuration.
     """
-    main = DeepseekV3ForCausalLM(tiny_config(drafts, **changes))
+    return write_model(directory, tiny_config(drafts, **changes), drafts)
+
+
+def write_model(
+    directory: Path, config: Any, drafts: int
+) -> tuple[DeepseekV3ForCausalLM, MtpModel]:
+    """Write a directory with random weights for a configuration of `LAYERS` layers."""
+    main = DeepseekV3ForCausalLM(config)
     mtp = MtpModel(main, drafts)
     random_weights(mtp, 7)
     random_weights(main, 5)
