@@ -27,6 +27,7 @@ from ascendfx.passes.close_step import cache_inputs
 from ascendfx.passes.draft_licence import draft_licence
 from ascendfx.passes.expose_hidden import CHAININGS, check_chaining
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.shifted_convention import check_shifted_convention
 from ascendfx.passes.step_inputs import (
     CACHE_PREFIX,
     HIDDEN_CACHE,
@@ -54,7 +55,8 @@ class FuseMtp(ProgramPass):
     forward by one, so that the layer runs with the main model's own positions, slots and block
     table. That this changes nothing is proved for each draft program, see
     `ascendfx.passes.draft_licence`. Each depth has a cache of its own, in which every entry is
-    shifted by the same number of places.
+    shifted by the same number of places; the result is checked for that, see
+    `ascendfx.passes.shifted_convention`.
 
     With one draft its rows are those of the main model. With more, entries of deeper caches are
     made of drafts, and wrong where these are rejected: `align_drafts` moves the rows back by the
@@ -100,7 +102,9 @@ class FuseMtp(ProgramPass):
             "distinct draft layers": len(distinct),
             "rotations of drafts proved": sum(len(each.proved) for each in licences),
         }
-        return PassResult(Program(graphs, recipes), statistics)
+        fused = Program(graphs, recipes)
+        check_shifted_convention(fused)
+        return PassResult(fused, statistics)
 
 
 @dataclass(frozen=True)
