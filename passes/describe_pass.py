@@ -158,8 +158,11 @@ def _member(owner: Any, name: str) -> Any:
 
 
 def _unknown(path: str, why: str) -> GraphError:
+    script = path.startswith("__main__:")
     return GraphError(
         "pass-not-importable",
         f"`{path}` cannot be imported here: {why}",
-        hint="run this where the module of the pass is on the path, for example with PYTHONPATH",
+        hint="it was defined in the script that was run: move it to a module, and compile again"
+        if script
+        else "run the command in the folder of its module with PYTHONPATH=. before it",
     )

@@ -21,9 +21,9 @@ def checked_limit(name: str, value: object, *, least: int) -> int:
 
 
 def _bad(name: str, value: object, least: int) -> GraphError:
-    shown = value if isinstance(value, int) and not isinstance(value, bool) else repr(value)
+    whole = isinstance(value, int) and not isinstance(value, bool)
     return GraphError(
         "bad-limit",
-        f"{name} must be at least {least}, got {shown}",
-        hint="pass a whole number",
+        f"{name} must be at least {least}, got {value if whole else repr(value)}",
+        hint=f"pass {least} or more" if whole else f"pass a whole number, {least} or more",
     )

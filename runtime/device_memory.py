@@ -7,7 +7,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
 
-_LARGEST_INDEX = 2**31 - 1
+LARGEST_INDEX = 2**31 - 1
 """Positions and cache slots are i32 in device memory."""
 _GIB = 1 << 30
 _SMALLER = "compile with a smaller `max_context`, `max_batch` or `cache_blocks`"
@@ -26,11 +26,11 @@ def check_addressable(*, max_context: int, max_batch: int, prefill_chunk: int, b
         f"a cache of {blocks:,} blocks has token slots": blocks * BLOCK_TOKENS,
     }
     for what, count in counts.items():
-        if count - 1 > _LARGEST_INDEX:
+        if count - 1 > LARGEST_INDEX:
             raise GraphError(
                 code="limit-too-large",
                 reason=f"{what} up to {count - 1:,}; an index has 32 bits and ends at "
-                f"{_LARGEST_INDEX:,}",
+                f"{LARGEST_INDEX:,}",
                 hint=_SMALLER,
             )
 

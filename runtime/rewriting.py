@@ -75,4 +75,5 @@ class Rewriting:
         if self.writer:
             self.writer.passed(stage, run, check)
         if check and self.verifier and check.broken:
-            raise fidelity_error(check, self.verifier.checks, self.verifier.shape)
+            dump = str(self.writer.directory) if self.writer else ""
+            raise fidelity_error(check, self.verifier.checks, self.verifier.shape, dump)

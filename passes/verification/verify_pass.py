@@ -238,7 +238,7 @@ def texts_line(texts: int, length: int) -> str:
 
 
 def fidelity_error(
-    check: PassCheck, checks: Sequence[PassCheck], shape: tuple[int, int]
+    check: PassCheck, checks: Sequence[PassCheck], shape: tuple[int, int], dump: str = ""
 ) -> GraphError:
     """Return the error that stops a compilation: which pass, where, and how it went until then.
 
@@ -246,8 +246,10 @@ def fidelity_error(
         check: Of the pass that breaks its fidelity.
         checks: Of all passes up to it.
         shape: Texts and tokens of each that programs were run on.
+        dump: The folder of the dump; empty if none is written.
     """
     place = check.place
+    again = "" if dump else 'compile again with dump_dir="DUMP"; '
     return GraphError(
         code="fidelity-broken",
         reason=f"pass `{check.name}` of stage {check.stage} is declared {check.fidelity.value}, "
@@ -258,7 +260,7 @@ def fidelity_error(
             f"error against the float64 truth after each pass, {texts_line(*shape)}:",
             *table_lines(checks),
         ),
-        hint="`ascendfx reduce DUMP -o case.json` makes a small case of a dump",
+        hint=f"{again}`ascendfx reduce {dump or 'DUMP'} -o case.json` makes a small case of it",
     )
 
 

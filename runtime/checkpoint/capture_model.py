@@ -209,7 +209,8 @@ def _check_packages(*names: str) -> None:
         if find_spec(name) is None:
             raise GraphError(
                 code="missing-package",
-                reason=f"compiling a model needs the package `{name}`, which is not installed",
+                reason=f"reading the layout of a model needs the package `{name}`, which is not "
+                "installed",
                 hint="pip install 'ascendfx[capture]'; to run a package it is not needed",
             )
 

@@ -13,7 +13,7 @@ from ascendfx.runtime.dumps.bisect_dump import Culprit, bisect_dump, captured_pr
 from ascendfx.runtime.dumps.read_dump import read_dump
 
 
-@click.command()
+@click.command(short_help="Find the first pass of a dump that breaks its fidelity.")
 @click.argument("dump", type=click.Path(path_type=Path))
 @weights_options.checkpoint
 @weights_options.random_seed

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import click
 
+from ascendfx.runtime.cli.encoded_prompts import encoded_prompts
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.dumps.compare_tensors import (
     Compared,
@@ -14,17 +15,16 @@ from ascendfx.runtime.dumps.compare_tensors import (
 )
 from ascendfx.runtime.dumps.eager_run import compare_with_eager
 from ascendfx.runtime.dumps.tensor_dump import read_tensors_file
-from ascendfx.runtime.engine.text_codec import TextCodec
 
 
-@click.command()
+@click.command(short_help="Show where two runs part, or ours and eager PyTorch.")
 @click.argument("one", type=click.Path(path_type=Path))
 @click.argument("other", type=click.Path(path_type=Path), required=False)
 @click.option("--eager", is_flag=True, help="Compare a model directory with eager PyTorch.")
-@click.option("-p", "--prompt", default=None, help="The text for --eager.")
+@click.option("-p", "--prompt", "prompts", multiple=True, help="The text for --eager; one.")
 @click.option("--all", "everything", is_flag=True, help="Print every value, not layers alone.")
 def compare(
-    one: Path, other: Path | None, prompt: str | None, *, eager: bool, everything: bool
+    one: Path, other: Path | None, prompts: tuple[str, ...], *, eager: bool, everything: bool
 ) -> None:
     """Compare two tensor dumps, ONE and OTHER, or the model directory ONE with eager PyTorch.
 
@@ -35,13 +35,15 @@ def compare(
     if eager == (other is not None):
         raise click.UsageError("pass two tensor dumps, or a model directory and --eager")
     if eager:
-        if not prompt:
-            raise click.UsageError("--eager needs a text: -p TEXT")
-        tokens = TextCodec(one / "tokenizer.json").encode(prompt)
+        if len(prompts) != 1:
+            raise click.UsageError(
+                f"--eager compares one text, got {len(prompts)}: -p TEXT, one run for each"
+            )
+        (tokens,) = encoded_prompts(one, prompts, instead="get tokenizer.json of the model")
         with terminal_progress() as progress:
             found = compare_with_eager(one, tokens, progress=progress)
     else:
-        if prompt is not None:
+        if prompts:
             raise click.UsageError("-p belongs to --eager: tensor dumps hold their texts")
         assert other is not None  # noqa: S101  # checked above
         found = compare_dumps(read_tensors_file(one), read_tensors_file(other))

@@ -7,6 +7,8 @@ import click
 from ascendfx.passes.verification.verify_pass import table_lines, texts_line
 from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli import options
+from ascendfx.runtime.cli.counted import counted
+from ascendfx.runtime.cli.option_words import in_options, options_of
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.limits import Limits
@@ -14,7 +16,7 @@ from ascendfx.runtime.package.save_package import check_place, save_package
 from ascendfx.runtime.start_verifier import LENGTH, TEXTS
 
 
-@click.command("compile")
+@click.command("compile", short_help="Compile a model directory to a package.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option(
     "-o",
@@ -33,6 +35,7 @@ from ascendfx.runtime.start_verifier import LENGTH, TEXTS
 @options.verify
 @options.verify_tokens
 @options.dump_dir
+@options.kernel_cache
 def compile_command(
     model: Path,
     output: Path,
@@ -46,6 +49,7 @@ def compile_command(
     verify: str | None,
     verify_length: int | None,
     dump_dir: Path | None,
+    kernel_cache: Path | None,
 ) -> None:
     """Compile the Hugging Face directory MODEL to a package of kernels, plans and weights."""
     check_place(output)
@@ -60,7 +64,7 @@ def compile_command(
             verify=verify,
             verify_length=verify_length,
             dump_dir=dump_dir,
-            trace_folder=trace_folder_of(None),
+            trace_folder=trace_folder_of(kernel_cache),
             progress=progress,
         )
         save_package(compiled, output, progress=progress)
@@ -68,13 +72,15 @@ def compile_command(
         total = sum(check.seconds for check in compiled.checks)
         click.echo("\n".join(table_lines(compiled.checks)))
         where = texts_line(TEXTS, verify_length or LENGTH)
-        click.echo(f"verified {len(compiled.checks)} passes {where} in {total:.1f} s")
+        click.echo(f"verified {counted(len(compiled.checks), 'pass')} {where} in {total:.1f} s")
     kernels = {kernel.name for plan in compiled.plans.values() for kernel in plan.kernels}
+    words = options_of(click.get_current_context().command)
     for line in compiled.remarks:
-        click.echo(f"remark: {line}", err=True)
+        click.echo(f"remark: {in_options(line, words)}", err=True)
     for name, plan in compiled.plans.items():
         click.echo(
-            f"{name}: {len(plan.launches)} launches of {len(plan.kernels)} kernels, "
+            f"{name}: {counted(len(plan.launches), 'launch')} of "
+            f"{counted(len(plan.kernels), 'kernel')}, "
             f"{plan.arena_bytes:,} bytes of arena"
         )
-    click.echo(f"{output}: {len(kernels)} kernels, {len(compiled.weights)} weights")
+    click.echo(f"{output}: {counted(len(kernels), 'kernel')}, {len(compiled.weights)} weights")

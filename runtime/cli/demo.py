@@ -15,7 +15,7 @@ from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.start_engine import start_engine
 
 
-@click.command()
+@click.command(short_help="Compile the bundled model, generate, compare with golden tokens.")
 @options.target
 @options.executor
 @options.dump_dir

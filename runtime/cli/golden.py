@@ -1,26 +1,27 @@
 """``ascendfx golden``: freeze what a model compiles to, and compare later."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
-from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.cli import options
+from ascendfx.runtime.cli.counted import counted
+from ascendfx.runtime.cli.encoded_prompts import encoded_prompts
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
-from ascendfx.runtime.engine.text_codec import TextCodec
 from ascendfx.runtime.golden.check_golden import Checked, check_golden, recorded_subject
 from ascendfx.runtime.golden.make_golden import Subject
 from ascendfx.runtime.golden.record_golden import record_golden
 from ascendfx.runtime.limits import Limits
 
 
-@click.group()
+@click.group(short_help="Freeze what a model compiles to, and compare later.")
 def golden() -> None:
     """Freeze programs, kernels and outputs of a model, and compare later versions with them."""
 
 
-@golden.command()
+@golden.command(short_help="Compile a model directory and freeze what comes out.")
 @click.argument("model", type=click.Path(path_type=Path))
 @click.option(
     "-o",
@@ -46,6 +47,7 @@ def golden() -> None:
 @options.prefill_chunk
 @options.cache_blocks
 @options.strategy
+@options.kernel_cache
 def record(
     model: Path,
     output: Path,
@@ -58,6 +60,7 @@ def record(
     prefill_chunk: int,
     cache_blocks: int | None,
     strategy: str,
+    kernel_cache: Path | None,
 ) -> None:
     """Compile the Hugging Face directory MODEL and freeze what comes out.
 
@@ -72,26 +75,20 @@ def record(
         strategy,
         tokens=_encoded(model, prompts),
         new_tokens=new_tokens,
+        kernel_cache=kernel_cache,
     )
     with terminal_progress() as progress:
         made = record_golden(subject, output, progress=progress)
     texts = len(made.golden.header.tokens)
     kernels = {kernel.name for plan in made.compiled.plans.values() for kernel in plan.kernels}
-    click.echo(f"{output}: {len(kernels)} kernels, outputs of {texts} texts")
+    click.echo(f"{output}: {counted(len(kernels), 'kernel')}, outputs of {counted(texts, 'text')}")
 
 
 def _encoded(model: Path, prompts: tuple[str, ...]) -> list[list[int]] | None:
     if not prompts:
         return None
-    file = model / "tokenizer.json"
-    if not file.is_file():
-        raise GraphError(
-            "no-tokenizer",
-            f"{model} has no tokenizer.json, so that texts cannot be read",
-            hint="leave out -p: random tokens are recorded",
-        )
-    codec = TextCodec(file)
-    return [codec.encode(prompt) for prompt in prompts]
+    without = "leave out -p: random tokens are recorded"
+    return encoded_prompts(model, prompts, instead=without)
 
 
 @golden.command()
@@ -103,7 +100,8 @@ def _encoded(model: Path, prompts: tuple[str, ...]) -> list[list[int]] | None:
     help="Compile this model directory; default: the recorded one.",
 )
 @click.option("--update", is_flag=True, help="Show what differs, then rewrite GOLDEN.")
-def check(directory: Path, model: Path | None, *, update: bool) -> None:
+@options.kernel_cache
+def check(directory: Path, model: Path | None, kernel_cache: Path | None, *, update: bool) -> None:
     """Compile again as recorded in GOLDEN and compare.
 
     Programs, plans and kernels must be the same text; outputs may differ by what rounding explains.
@@ -113,7 +111,7 @@ def check(directory: Path, model: Path | None, *, update: bool) -> None:
     with terminal_progress() as progress:
         found = check_golden(
             directory,
-            lambda recorded: recorded_subject(recorded, model),
+            lambda recorded: replace(recorded_subject(recorded, model), kernel_cache=kernel_cache),
             update=update,
             tell=_tell,
             progress=progress,

@@ -11,6 +11,7 @@ from ascendfx.runtime.cli.compile_command import compile_command
 from ascendfx.runtime.cli.demo import demo
 from ascendfx.runtime.cli.golden import golden
 from ascendfx.runtime.cli.opt import opt
+from ascendfx.runtime.cli.option_words import error_in_options
 from ascendfx.runtime.cli.reduce import reduce_command
 from ascendfx.runtime.cli.replay import replay_command
 from ascendfx.runtime.cli.report import report
@@ -56,7 +57,7 @@ def main() -> None:
     try:
         cli()
     except GraphError as error:
-        click.echo(str(error), err=True)
+        click.echo(str(error_in_options(error, cli)), err=True)
         sys.exit(1)
     except EmulatorError as error:
         click.echo(f"fault in an emulated kernel: {error}", err=True)

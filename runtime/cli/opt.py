@@ -19,7 +19,7 @@ def _list_passes(context: click.Context, _option: click.Parameter, value: object
         context.exit()
 
 
-@click.command()
+@click.command(short_help="Print a program after some passes.")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
     "-p",
@@ -43,10 +43,10 @@ def opt(file: Path, names: str, *, stats: bool, remarks: bool) -> None:
     wanted = [name for each in names.split(",") if (name := each.strip())]
     for name in wanted:
         if name not in PASSES:
-            near = get_close_matches(name, PASSES, n=3) or sorted(PASSES)
+            near = get_close_matches(name, PASSES, n=3)
+            meant = f" did you mean {' or '.join(near)}?" if near else ""
             raise click.BadParameter(
-                f"no pass is called `{name}`; did you mean {', '.join(near)}? "
-                "`ascendfx opt --list` prints all",
+                f"no pass is called `{name}`;{meant} `ascendfx opt --list` prints all",
                 param_hint="'-p' / '--passes'",
             )
     program = parse_program(read_text(file), file=str(file))

@@ -1,25 +1,56 @@
 """Options that several subcommands share."""
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 import click
 
-from ascendfx.codegen.ascendc.target import target_names
+from ascendfx.codegen.ascendc.target import find_target, target_names
+from ascendfx.ir.cache_block import BLOCK_TOKENS
+from ascendfx.runtime.device_memory import LARGEST_INDEX
 from ascendfx.runtime.limits import DEFAULT_LIMITS, DTYPES
 from ascendfx.runtime.presets import STRATEGIES
 from ascendfx.runtime.start_verifier import LENGTH, MODES
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+
+class _TargetName(click.ParamType[str]):
+    """The name of a chip, in letters of any case."""
+
+    name = "chip"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name as it is known."""
+        text = str(value).lower()
+        if text in target_names():
+            return text
+        near = get_close_matches(text, target_names(), n=1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        return self.fail(
+            f"no chip is called `{value}`; {meant}Known: {', '.join(target_names())}", param, ctx
+        )
+
+
+def _aliases() -> str:
+    """Return what the names stand for that are not those of a chip."""
+    chips = {name: find_target(name).name for name in target_names()}
+    return ", ".join(f"{name} stands for {chip}" for name, chip in chips.items() if name != chip)
+
+
+_SIZE = click.IntRange(1, LARGEST_INDEX + 1)
+_BLOCKS = click.IntRange(1, (LARGEST_INDEX + 1) // BLOCK_TOKENS)
+
 target: Decorator = click.option(
     "-t",
     "--target",
     default="ascend910b",
     show_default=True,
+    type=_TargetName(),
     metavar="NAME",
-    help=f"Chip: {', '.join(target_names())}.",
+    help=f"Chip: {', '.join(target_names())}; {_aliases()}.",
 )
 dtype: Decorator = click.option(
     "--dtype",
@@ -29,25 +60,28 @@ dtype: Decorator = click.option(
 )
 max_batch: Decorator = click.option(
     "--max-batch",
+    type=_SIZE,
     default=DEFAULT_LIMITS.max_batch,
     show_default=True,
     help="Requests a decode step serves.",
 )
 max_context: Decorator = click.option(
     "--max-context",
+    type=_SIZE,
     default=DEFAULT_LIMITS.max_context,
     show_default=True,
     help="Tokens of a request, prompt and answer.",
 )
 prefill_chunk: Decorator = click.option(
     "--prefill-chunk",
+    type=_SIZE,
     default=DEFAULT_LIMITS.prefill_chunk,
     show_default=True,
     help="Prompt tokens a prefill step serves.",
 )
 cache_blocks: Decorator = click.option(
     "--cache-blocks",
-    type=int,
+    type=_BLOCKS,
     default=None,
     help="Cache blocks of 128 tokens; default: enough for a full batch.",
 )
@@ -83,7 +117,7 @@ kernel_cache: Decorator = click.option(
     "--kernel-cache",
     type=click.Path(file_okay=False, path_type=Path),
     default=None,
-    help="Folder of built kernels; default: the user's cache folder.",
+    help="Folder of built kernels and traced models; default: the user's cache folder.",
 )
 executor: Decorator = click.option(
     "--executor",

@@ -6,13 +6,13 @@ from ascendfx.ir.diagnostic import GraphError
 
 
 def read_text(file: Path) -> str:
-    """Return the text of ``file``.
+    """Return the text of ``file``, without the mark that some editors put first.
 
     Raises:
         GraphError: It cannot be read, or is no UTF-8.
     """
     try:
-        return file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise GraphError(
             "not-text",

@@ -8,6 +8,7 @@ import click
 from ascendfx.passes.reduction.case import computing_nodes
 from ascendfx.runtime.cli import options, weights_options
 from ascendfx.runtime.cli.bisect import culprit_lines
+from ascendfx.runtime.cli.counted import counted
 from ascendfx.runtime.cli.output_file import prepare_output
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.cli.weights_options import weights_and_tokens
@@ -17,7 +18,7 @@ from ascendfx.runtime.dumps.read_dump import read_dump
 from ascendfx.runtime.dumps.reduce_dump import reduce_dump
 
 
-@click.command("reduce")
+@click.command("reduce", short_help="Make a small case of the first mistake in a dump.")
 @click.argument("dump", type=click.Path(path_type=Path))
 @click.option(
     "-o",
@@ -66,6 +67,7 @@ def reduce_command(
     if found.not_importable:
         click.echo(f"the pass was not run again: {found.not_importable}", err=True)
     click.echo(
-        f"{output}: {reduced.case.nodes} nodes before, {computing_nodes(reduced.after)} after, "
+        f"{output}: {counted(reduced.case.nodes, 'node')} before, "
+        f"{computing_nodes(reduced.after)} after, "
         f"difference {reduced.observed.max:.3g}, rounding explains {reduced.observed.bound:.3g}"
     )

@@ -5,12 +5,14 @@ from pathlib import Path
 
 import click
 
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.reduction.case import Observed, computing_nodes
+from ascendfx.runtime.cli.counted import counted
 from ascendfx.runtime.cli.read_text import read_text
-from ascendfx.runtime.dumps.case_file import read_case, replay
+from ascendfx.runtime.dumps.case_file import not_a_case, read_case, replay
 
 
-@click.command("replay")
+@click.command("replay", short_help="Run a case again: is the mistake still there?")
 @click.argument("file", type=click.Path(path_type=Path))
 def replay_command(file: Path) -> None:
     """Run the case in FILE, which `ascendfx reduce` wrote; it needs no model and no weights.
@@ -18,12 +20,16 @@ def replay_command(file: Path) -> None:
     Says whether the stored programs differ as recorded, and whether the pass of this installation
     still makes that difference. Exit code 1 if it does, or if the pass cannot be run here.
     """
-    stored = read_case(file, read_text(file))
+    try:
+        text = read_text(file)
+    except GraphError as error:
+        raise not_a_case(error.reason) from error
+    stored = read_case(file, text)
     shown = replay(stored)
     case = stored.case
     click.echo(
         f"pass {stored.form.name} ({stored.form.code}), declared {stored.fidelity.value}; "
-        f"{case.nodes} nodes before, {computing_nodes(stored.after)} after"
+        f"{counted(case.nodes, 'node')} before, {computing_nodes(stored.after)} after"
     )
     click.echo(f"recorded: difference {_text(stored.observed)}")
     click.echo(f"stored programs: {_seen(shown.recorded)}")

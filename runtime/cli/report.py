@@ -7,7 +7,7 @@ import click
 from ascendfx.runtime.cli.output_file import prepare_output
 
 
-@click.command()
+@click.command(short_help="Write a page about a dump: passes, graphs, kernels, errors.")
 @click.argument("dump", type=click.Path(path_type=Path))
 @click.option(
     "-o",

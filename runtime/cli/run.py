@@ -17,7 +17,7 @@ from ascendfx.runtime.progress import Progress
 from ascendfx.runtime.start_engine import start_engine
 
 
-@click.command()
+@click.command(short_help="Continue prompts with a package.")
 @click.argument("package", type=click.Path(path_type=Path))
 @click.option("-p", "--prompt", "prompts", multiple=True, help="A prompt; may be repeated.")
 @click.option(
@@ -63,6 +63,8 @@ def run(
     texts = list(prompts)
     if prompts_file:
         texts += [line for line in read_text(prompts_file).splitlines() if line.strip()]
+        if not texts:
+            raise click.UsageError(f"{prompts_file} holds no prompt: all its lines are blank")
     if not texts:
         raise click.UsageError("no prompt: pass -p TEXT or --prompts-file FILE")
     with terminal_progress() as progress:

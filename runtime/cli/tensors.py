@@ -6,6 +6,7 @@ import click
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.cli import options, weights_options
+from ascendfx.runtime.cli.counted import counted
 from ascendfx.runtime.cli.output_file import prepare_output
 from ascendfx.runtime.cli.weights_options import weights_and_tokens
 from ascendfx.runtime.dumps.bisect_dump import captured_program
@@ -14,7 +15,7 @@ from ascendfx.runtime.dumps.read_dump import Dump, DumpedStage, read_dump
 from ascendfx.runtime.dumps.tensor_dump import dump_tensors, write_tensors_file
 
 
-@click.command()
+@click.command(short_help="Write every value of a program of a dump to a file.")
 @click.argument("dump", type=click.Path(path_type=Path))
 @click.option(
     "-o",
@@ -57,17 +58,19 @@ def tensors(
     number = most if after is None else after
     if not 0 <= number <= most:
         raise click.BadParameter(
-            f"stage {chosen.name} has {most} passes whose programs run on tokens",
+            f"stage {chosen.name} has {counted(most, 'pass')} whose programs run on tokens",
             param_hint="'--after'",
         )
     program = chosen.program(number)
     captured = captured_program(read)
     seeds = random_seed, tokens_seed
     weights, tokens = weights_and_tokens(read, captured, checkpoint, seeds, verify_length)
-    name = f"{dump.resolve().name}/{chosen.name} after {number} passes"
+    name = f"{dump.resolve().name}/{chosen.name} after {counted(number, 'pass')}"
     made = dump_tensors(program, weights, tokens[:1], name)
     write_tensors_file(output, made)
-    click.echo(f"{output}: {len(made.entries)} values of {tokens.shape[1]} tokens")
+    click.echo(
+        f"{output}: {counted(len(made.entries), 'value')} of {counted(tokens.shape[1], 'token')}"
+    )
 
 
 def _stage(dump: Dump, name: str | None) -> DumpedStage:

@@ -96,7 +96,8 @@ def bisect_dump(
             try:
                 rewrite = restore_pass(entry.form)
             except GraphError as error:
-                return Bisected(checks, replace(culprit, not_importable=error.reason))
+                why = f"{error.reason}\nhint: {error.hint}"
+                return Bisected(checks, replace(culprit, not_importable=why))
             rule = _blamed_rule(culprit, rewrite, verifier)
             return Bisected(checks, replace(culprit, rule=rule))
     progress("compare", total, total)

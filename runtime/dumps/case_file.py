@@ -19,6 +19,7 @@ from ascendfx.passes.reduction.case import FAILURES, Case, Observed, observe
 from ascendfx.passes.reduction.reduce_pass import Reduced
 from ascendfx.runtime.disk_error import writing
 from ascendfx.runtime.dumps.json_file import write_json
+from ascendfx.runtime.shown_error import shown_error
 from ascendfx.version import VERSION
 
 FORMAT = 1
@@ -103,12 +104,10 @@ def read_case(file: Path, text: str) -> StoredCase:
     """
     try:
         data = json.loads(text)
-    except ValueError as error:
-        raise GraphError(
-            "not-a-case", f"{file} is no case: {error}", hint="`ascendfx reduce DUMP -o FILE`"
-        ) from error
+    except (ValueError, RecursionError) as error:
+        raise not_a_case(f"{file} is no case: it is no JSON: {error}") from error
     if not isinstance(data, dict) or data.get("kind") != _KIND:
-        raise GraphError("not-a-case", f"{file} is no case", hint="`ascendfx reduce` writes one")
+        raise not_a_case(f"{file} is no case, but other JSON")
     if data.get("format") != FORMAT:
         raise GraphError(
             "case-version",
@@ -120,9 +119,19 @@ def read_case(file: Path, text: str) -> StoredCase:
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise GraphError(
             "damaged-case",
-            f"{file} was edited or cut off: {error!r}",
+            f"{file} was edited or cut off: {shown_error(error)}",
             hint="run `ascendfx reduce` again",
         ) from error
+
+
+def not_a_case(reason: str) -> GraphError:
+    """Return the error for a file that no case can be read from."""
+    return GraphError(
+        "not-a-case",
+        reason,
+        hint="`ascendfx reduce DUMP -o FILE` writes one if a pass of the dump is at fault; if it "
+        "finds no mistake, there is nothing to replay",
+    )
 
 
 def replay(stored: StoredCase) -> Replayed:
@@ -144,7 +153,7 @@ def replay(stored: StoredCase) -> Replayed:
     try:
         rewrite = restore_pass(stored.form)
     except GraphError as error:
-        return Replayed(recorded, None, error.reason)
+        return Replayed(recorded, None, f"{error.reason}\nhint: {error.hint}")
     try:
         after = rewrite.run(stored.case.program).program
         return Replayed(recorded, observe(stored.case, after, stored.fidelity))

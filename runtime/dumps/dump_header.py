@@ -74,6 +74,12 @@ def read_header(directory: Path) -> tuple[DumpHeader, Mapping[str, Any]]:
         GraphError: There is no dump, it is of another version, or its header is damaged.
     """
     file = directory / HEADER
+    if not directory.exists():
+        raise GraphError(
+            code="not-a-dump",
+            reason=f"there is no directory {directory}",
+            hint="`ascendfx compile ... --dump-dir DIR` writes one",
+        )
     if not file.is_file():
         raise GraphError(
             code="not-a-dump",

@@ -39,7 +39,12 @@ def weights_for(
             hint="pass --checkpoint DIR, or --random SEED for random weights",
         )
     dtype = DTYPES.get(dump.header.dtype or "")
-    source = capture_model(directory, dtype=dtype, trace_folder=trace_folder_of(None)).source
+    try:
+        source = capture_model(directory, dtype=dtype, trace_folder=trace_folder_of(None)).source
+    except GraphError as error:
+        if error.code == "missing-package":
+            error.hint = "pip install 'ascendfx[capture]', or `--random SEED` for random weights"
+        raise
     check_weights(program, source, str(directory))
     return TensorsByKey(source)
 

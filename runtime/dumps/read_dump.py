@@ -21,6 +21,7 @@ from ascendfx.runtime.dumps.dump_header import (
     read_header,
 )
 from ascendfx.runtime.dumps.json_file import read_json_file
+from ascendfx.runtime.shown_error import shown_error
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,9 @@ def _read_stage(folder: Path) -> DumpedStage:
     try:
         passes = tuple(_entry(number, each) for number, each in enumerate(data, start=1))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise damaged_dump(file, f"it was edited or is of another version: {error!r}") from error
+        raise damaged_dump(
+            file, f"it was edited or is of another version: {shown_error(error)}"
+        ) from error
     return DumpedStage(folder.name, folder, passes)
 
 

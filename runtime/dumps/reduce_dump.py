@@ -51,7 +51,7 @@ def reduce_dump(
     try:
         rewrite = restore_pass(culprit.entry.form)
     except GraphError as error:
-        why = error.reason
+        why = f"{error.reason}\nhint: {error.hint}"
     broken = Broken(
         culprit.before,
         culprit.after,

@@ -18,7 +18,8 @@ from ascendfx.ir.ops import Call, Constant, Input, Param
 from ascendfx.ir.program import Program
 from ascendfx.passes.verification.follow_truth import Truth, follow_truth
 from ascendfx.passes.verification.run_with_noise import Noisy, NoisyObserver, tolerance
-from ascendfx.runtime.disk_error import writing
+from ascendfx.runtime.disk_error import wrapped_os_error, writing
+from ascendfx.runtime.shown_error import shown_error
 
 _FIELD = "ascendfx tensor dump"
 
@@ -167,7 +168,7 @@ def write_tensors_file(file: Path, dump: TensorDump) -> None:
             save_file(dict(dump.arrays), temporary, metadata={_FIELD: json.dumps(about)})
             temporary.replace(file)
         except SafetensorError as error:  # it wraps what the system reports
-            raise OSError(str(error)) from error
+            raise wrapped_os_error(error) from error
         finally:
             temporary.unlink(missing_ok=True)
 
@@ -180,13 +181,19 @@ def read_tensors_file(file: Path) -> TensorDump:
     """
     try:
         with safe_open(file, framework="numpy") as opened:
-            about: dict[str, Any] = json.loads((opened.metadata() or {})[_FIELD])
+            about: dict[str, Any] = json.loads(_about(opened.metadata()))
             arrays = {key: opened.get_tensor(key) for key in opened.keys()}  # noqa: SIM118
         entries = tuple(TensorEntry(**each) for each in about["entries"])
         return TensorDump(about["name"], entries, arrays, tuple(map(int, about["tokens"])))
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
         raise GraphError(
             code="not-a-tensor-dump",
-            reason=f"{file} is no tensor dump: {error}",
+            reason=f"{file} is no tensor dump: {shown_error(error)}",
             hint="`ascendfx tensors DUMP -o FILE` writes one",
         ) from error
+
+
+def _about(metadata: Mapping[str, str] | None) -> str:
+    if not metadata or _FIELD not in metadata:
+        raise ValueError("it holds tensors, but does not say of which run")
+    return metadata[_FIELD]

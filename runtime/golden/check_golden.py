@@ -14,6 +14,7 @@ from ascendfx.runtime.golden.moved_outputs import broken_pass, changed_weights, 
 from ascendfx.runtime.golden.record_golden import keep, made_beside
 from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.progress import Progress, silent
+from ascendfx.runtime.shown_error import shown_error
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def recorded_subject(golden: Golden, model: Path | None = None) -> Subject:
     except (KeyError, TypeError) as error:
         raise GraphError(
             "damaged-golden",
-            f"{golden.directory}: its options cannot be used: {error!r}",
+            f"{golden.directory}: its options cannot be used: {shown_error(error)}",
             hint="get it from version control, or record it again",
         ) from error
 

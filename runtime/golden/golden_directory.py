@@ -15,9 +15,10 @@ from safetensors.numpy import save_file
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.op import Array
-from ascendfx.runtime.disk_error import writing
+from ascendfx.runtime.disk_error import wrapped_os_error, writing
 from ascendfx.runtime.dumps.json_file import write_json
 from ascendfx.runtime.dumps.read_dump import Dump, read_dump
+from ascendfx.runtime.shown_error import shown_error
 from ascendfx.version import VERSION
 
 FORMAT = 1
@@ -89,6 +90,12 @@ def read_golden(directory: Path) -> Golden:
         GraphError: It is no golden directory, of another version, or damaged.
     """
     file = directory / HEADER
+    if not directory.exists():
+        raise GraphError(
+            code="not-a-golden",
+            reason=f"there is no directory {directory}",
+            hint="`ascendfx golden record MODEL -o DIR` writes one",
+        )
     if not file.is_file():
         raise GraphError(
             code="not-a-golden",
@@ -99,7 +106,7 @@ def read_golden(directory: Path) -> Golden:
         data = json.loads(file.read_text(encoding="utf-8"))
         version = data["format"]
     except (OSError, RecursionError, ValueError, KeyError, TypeError) as error:
-        raise _damaged(file, f"it is no header: {error!r}") from error
+        raise _damaged(file, f"it is no header: {shown_error(error)}") from error
     if version != FORMAT:
         raise GraphError(
             code="golden-version",
@@ -117,7 +124,7 @@ def _header(file: Path, data: Mapping[str, Any]) -> GoldenHeader:
         header = GoldenHeader(**{field.name: data[field.name] for field in fields(GoldenHeader)})
         tokens = np.array(header.tokens)
     except (KeyError, TypeError, ValueError) as error:
-        raise _damaged(file, f"it was edited: {error!r}") from error
+        raise _damaged(file, f"it was edited: {shown_error(error)}") from error
     kinds = (
         (header.options, dict),
         (header.weights, dict),
@@ -141,7 +148,7 @@ def _read_outputs(file: Path) -> dict[str, Output]:
                 for name in opened.keys()  # noqa: SIM118  # no mapping
             }
     except (OSError, SafetensorError, KeyError, ValueError, TypeError) as error:
-        raise _damaged(file, f"it does not hold outputs: {error}") from error
+        raise _damaged(file, f"it does not hold outputs: {shown_error(error)}") from error
 
 
 def write_golden(directory: Path, header: GoldenHeader, outputs: Mapping[str, Output]) -> None:
@@ -152,11 +159,14 @@ def write_golden(directory: Path, header: GoldenHeader, outputs: Mapping[str, Ou
     """
     rounding = {name: each.rounding for name, each in outputs.items()}
     with writing(directory):
-        save_file(
-            {name: np.ascontiguousarray(each.logits) for name, each in outputs.items()},
-            directory / OUTPUTS,
-            metadata={_ROUNDING: json.dumps(rounding)},
-        )
+        try:
+            save_file(
+                {name: np.ascontiguousarray(each.logits) for name, each in outputs.items()},
+                directory / OUTPUTS,
+                metadata={_ROUNDING: json.dumps(rounding)},
+            )
+        except SafetensorError as error:
+            raise wrapped_os_error(error) from error
         write_json(directory / HEADER, {"format": FORMAT, "ascendfx": VERSION, **asdict(header)})
 
 

@@ -63,6 +63,7 @@ class Subject:
         tokens: Texts as token ids; None: two random ones.
         new_tokens: How many tokens the emitted kernels generate from each text in the emulator;
             0: they are not run.
+        kernel_cache: Folder of built kernels and traced models; None: the user's cache folder.
     """
 
     model: "nn.Module | str | PathLike[str]"
@@ -74,6 +75,7 @@ class Subject:
     passes: Sequence[ProgramPass] = ()
     tokens: Sequence[Sequence[int]] | None = None
     new_tokens: int = 0
+    kernel_cache: Path | None = None
 
     @property
     def options(self) -> dict[str, Any]:
@@ -122,7 +124,7 @@ def make_golden(
         rules=subject.rules,
         passes=subject.passes,
         dump_dir=folder / DUMP,
-        trace_folder=trace_folder_of(None),
+        trace_folder=trace_folder_of(subject.kernel_cache),
         progress=progress,
     )
     dump = read_dump(folder / DUMP)
@@ -137,7 +139,7 @@ def make_golden(
         options=subject.options,
         tokens=ids.tolist(),
         new_tokens=subject.new_tokens,
-        generated=_generated(compiled, ids, subject.new_tokens, progress),
+        generated=_generated(compiled, ids, subject, progress),
         weights=_hashes(captured, compiled.source),
     )
     _make_portable(folder / DUMP)
@@ -169,12 +171,14 @@ def _stacked(values: Sequence[Noisy]) -> Output:
 
 
 def _generated(
-    compiled: CompiledModel, ids: Array, new_tokens: int, progress: Progress
+    compiled: CompiledModel, ids: Array, subject: Subject, progress: Progress
 ) -> list[list[int]]:
-    if not new_tokens:
+    if not subject.new_tokens:
         return []
-    engine = start_engine(compiled, "emulator", progress=progress)
-    texts = engine.generate(ids.tolist(), max_new_tokens=new_tokens, stop_at_eos=False)
+    engine = start_engine(
+        compiled, "emulator", kernel_cache=subject.kernel_cache, progress=progress
+    )
+    texts = engine.generate(ids.tolist(), max_new_tokens=subject.new_tokens, stop_at_eos=False)
     return [list(each.token_ids) for each in texts]
 
 

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.disk_error import named_as
 from ascendfx.runtime.golden.golden_directory import beside, put_in_place
 from ascendfx.runtime.golden.make_golden import Made, Subject, make_golden
 from ascendfx.runtime.golden.moved_outputs import untrue_outputs
@@ -60,6 +61,8 @@ def made_beside(subject: Subject, directory: Path, progress: Progress) -> Genera
     """Yield a golden directory beside another; it is deleted afterwards, unless it was moved."""
     folder = beside(directory)
     try:
-        yield make_golden(subject, folder, directory, progress=progress)
+        with named_as(folder, directory):
+            made = make_golden(subject, folder, directory, progress=progress)
+        yield made
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -94,6 +94,19 @@ def _check_executor(executor: str) -> None:
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
     path = folder / MANIFEST
+    if not folder.exists():
+        raise GraphError(
+            code="not-a-package",
+            reason=f"there is no folder {folder}",
+            hint="a package is what `ascendfx compile` or `engine.save` wrote",
+        )
+    if not path.is_file() and (folder / "config.json").is_file():
+        raise GraphError(
+            code="not-a-package",
+            reason=f"{folder} is the directory of a model, not a package",
+            hint=f"compile it first: `ascendfx compile {folder} -o PKG`, or in Python "
+            "`ascendfx.compile`; then run PKG",
+        )
     if not path.is_file():
         raise GraphError(
             code="not-a-package",

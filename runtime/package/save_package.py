@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.compiled_model import CompiledModel
-from ascendfx.runtime.disk_error import disk_error
+from ascendfx.runtime.disk_error import disk_error, named_as
 from ascendfx.runtime.materialise_weight import materialise_weight
 from ascendfx.runtime.package.hashes import HASHES, hash_lines
 from ascendfx.runtime.package.write_plans import write_plans
@@ -34,7 +34,8 @@ def save_package(compiled: CompiledModel, directory: Path, *, progress: Progress
     temporary = directory.with_name(f".{directory.name}.{os.getpid()}")
     try:
         temporary.mkdir(parents=True)
-        _write(compiled, temporary, progress)
+        with named_as(temporary, directory):
+            _write(compiled, temporary, progress)
         if directory.exists():
             old = directory.with_name(f".{directory.name}.{os.getpid()}.old")
             directory.rename(old)

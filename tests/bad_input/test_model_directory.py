@@ -206,8 +206,9 @@ def test_a_package_that_capturing_needs_is_named(
     ended = command("compile", original, "-o", tmp_path / "pkg")
     assert ended.code == 1
     assert ended.error == (
-        f"error[missing-package]: compiling a model needs the package `{name}`, which is not "
-        "installed\n\nhint: pip install 'ascendfx[capture]'; to run a package it is not needed\n"
+        f"error[missing-package]: reading the layout of a model needs the package `{name}`, which "
+        "is not installed\n\n"
+        "hint: pip install 'ascendfx[capture]'; to run a package it is not needed\n"
     )
     assert not list(tmp_path.iterdir())
 

@@ -43,10 +43,14 @@ def refused(*words: str | Path) -> str:
 @pytest.mark.parametrize("word", ["bisect", "reduce", "tensors"])
 def test_a_place_without_a_dump(word: str, tmp_path: Path) -> None:
     out = () if word == "bisect" else ("-o", tmp_path / "out")
-    message = refused(word, tmp_path / "nowhere", *out)
-    assert "error[not-a-dump]" in message
-    assert "is no dump directory: it has no dump.json" in message
-    assert "--dump-dir DIR" in message
+    (tmp_path / "empty").mkdir()
+    for name, why in (
+        ("nowhere", f"there is no directory {tmp_path / 'nowhere'}"),
+        ("empty", f"{tmp_path / 'empty'} is no dump directory: it has no dump.json"),
+    ):
+        message = refused(word, tmp_path / name, *out)
+        assert message.startswith(f"error[not-a-dump]: {why}")
+        assert "--dump-dir DIR" in message
 
 
 def test_another_version(dump: Path) -> None:
@@ -127,7 +131,7 @@ def test_the_checkpoint_of_another_model() -> None:
 
 def test_files_that_are_no_cases(tmp_path: Path) -> None:
     file = tmp_path / "case.json"
-    assert "error[not-text]" in refused("replay", file)
+    assert "error[not-a-case]" in refused("replay", file)
     for text, code in (
         ("", "not-a-case"),
         ("{}", "not-a-case"),

@@ -53,7 +53,7 @@ def test_a_model_without_weights_is_refused() -> None:
 
 
 def test_a_broken_pass_of_a_user_stops_and_is_found_again_in_its_dump(tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=r"error\[fidelity-broken\]: pass `drop-unused`"):
+    with pytest.raises(GraphError, match=r"error\[fidelity-broken\]: pass `drop-unused`") as caught:
         compile_model(
             ascendfx.bundled_model(),
             passes=(planted.sums_dropped(),),
@@ -61,6 +61,7 @@ def test_a_broken_pass_of_a_user_stops_and_is_found_again_in_its_dump(tmp_path: 
             dump_dir=tmp_path / "dump",
             trace_folder=trace_folder_of(None),
         )
+    assert caught.value.hint.startswith(f"`ascendfx reduce {tmp_path / 'dump'} -o case.json`")
     found = CliRunner().invoke(cli, ["bisect", str(tmp_path / "dump")])
     assert found.exit_code == 1, found.output
     assert "pass: drop-unused (serving/11-drop-unused.ir), declared bitwise" in found.stdout
@@ -68,4 +69,4 @@ def test_a_broken_pass_of_a_user_stops_and_is_found_again_in_its_dump(tmp_path: 
     case = tmp_path / "case.json"
     reduced = CliRunner().invoke(cli, ["reduce", str(tmp_path / "dump"), "-o", str(case)])
     assert reduced.exit_code == 0, reduced.output
-    assert "case.json: 1 nodes before" in reduced.stdout
+    assert "case.json: 1 node before" in reduced.stdout

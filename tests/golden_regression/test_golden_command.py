@@ -31,7 +31,7 @@ def test_record_check_update(tmp_path: Path) -> None:
         "record", ascendfx.bundled_model(), "-o", golden, "-p", "The package manager apt", *sizes
     )
     assert made.exit_code == 0, made.output
-    assert made.stdout.endswith(" kernels, outputs of 1 texts\n")
+    assert made.stdout.endswith(" kernels, outputs of 1 text\n")
     same = run("check", golden)
     assert (same.exit_code, same.stdout) == (0, f"{golden}: as recorded\n")
     kernel = next((golden / "dump" / "decode" / "kernels").glob("*.cpp"))
