@@ -64,9 +64,11 @@ class Engine:
 
     @executor.setter
     def executor(self, executor: Executor) -> None:
+        policy = self._scheduler.policy if hasattr(self, "_scheduler") else None
         self._executor = executor
         self._device = Device(hosted(executor, self.config.block_tokens), self.config.block_tokens)
         self._scheduler = Scheduler(self._device)
+        self._scheduler.policy = policy
         self._checks = RequestChecks(self.config, self._device, self._codec)
         self._entries.clear()
 

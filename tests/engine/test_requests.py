@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.engine.draft_policy import ExpectedGain
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.request import Request, Update
 from ascendfx.runtime.engine.sampling import Sampling
 from ascendfx.runtime.engine.serving_config import ServingConfig
+from ascendfx.runtime.executor.step import StepInputs, StepOutputs
 from tests.engine.fake_executor import FakeExecutor
 from tests.engine.toy_model import BROKEN, VOCABULARY, expected
 
@@ -309,3 +311,30 @@ def test_requests_that_grow_wait_for_each_other(drafts: int, *, wait: bool) -> N
     assert left
     assert ids[0] not in left, "the oldest request never leaves"
     assert scheduler.places.pool.free == 30
+
+
+@pytest.mark.parametrize("drafts", [1, 3])
+def test_prefill_tells_drafts_the_prompt_behind_each_chunk(drafts: int) -> None:
+    served = engine(drafts=drafts, chunk=4)
+    device = served.executor
+    assert isinstance(device, FakeExecutor)
+    told: list[tuple[int, list[int]]] = []
+    inner = device.run
+
+    def note(plan: str, inputs: StepInputs) -> StepOutputs:
+        told.append((inputs.context, inputs.further["known_tokens"][0].tolist()))
+        return inner(plan, inputs)
+
+    device.run = note  # type: ignore[method-assign]
+    prompt = list(range(9))
+    served.start([Request(prompt=prompt, max_new_tokens=1)])
+    served.step()
+    padded = [*prompt, -1, -1, -1]
+    assert told == [(end, padded[end : end + drafts]) for end in (4, 8, 9)]
+
+
+def test_a_policy_outlives_its_executor() -> None:
+    served = engine(drafts=1)
+    served.draft_policy = policy = ExpectedGain()
+    served.executor = FakeExecutor(drafts=1)
+    assert served.draft_policy is policy
