@@ -84,7 +84,7 @@ class SampleTokens(Op):
 
 
 def _choose(logits: Array, options: Array, u: float) -> int:
-    if options[Option.TEMPERATURE] <= 0:
+    if not options[Option.TEMPERATURE] > 0:
         return int(np.argmax(logits))
     weights = kept_weights(logits, options)
     cumulative = np.cumsum(weights)
@@ -99,7 +99,7 @@ def kept_weights(logits: Array, options: Array) -> Array:
         options: Of the request, with a temperature above 0.
     """
     weights = np.exp((logits - logits.max()) / options[Option.TEMPERATURE])
-    order = np.argsort(-weights, kind="stable")
+    order = np.argsort(-logits, kind="stable")
     ordered = weights[order]
     count = ordered.size
     if options[Option.TOP_K] >= 1:

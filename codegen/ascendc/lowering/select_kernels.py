@@ -30,6 +30,7 @@ from ascendfx.codegen.ascendc.lowering.select_products import (
     select_head_linear,
     select_linear,
 )
+from ascendfx.codegen.ascendc.lowering.select_sampling import select_sample_tokens
 from ascendfx.codegen.ascendc.lowering.select_step import (
     select_advance_requests,
     select_align_drafts,
@@ -59,6 +60,7 @@ from ascendfx.ir.ops import (
     Linear,
     RaggedAttention,
     RouteTopk,
+    SampleTokens,
     ShiftTokens,
     VerifyDrafts,
 )
@@ -77,6 +79,7 @@ _FAMILIES: Mapping[type[Op], Callable[[GraphContext, int], KernelStep]] = {
     HeadLinear: select_head_linear,
     Linear: select_linear,
     RouteTopk: select_route_topk,
+    SampleTokens: select_sample_tokens,
     ShiftTokens: select_shift_tokens,
     VerifyDrafts: select_verify_drafts,
 }

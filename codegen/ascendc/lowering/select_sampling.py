@@ -1,0 +1,43 @@
+"""How tokens are chosen: which family samples."""
+
+from ascendfx.codegen.ascendc.kernels.sample_tokens import (
+    emit_sample_tokens,
+    plan_sample_tokens,
+)
+from ascendfx.codegen.ascendc.lowering.graph_context import GraphContext
+from ascendfx.codegen.ascendc.lowering.row_space import row_suffix
+from ascendfx.codegen.ascendc.lowering.step import KernelStep
+from ascendfx.ir.graph import Value
+from ascendfx.ir.size import bind_size
+
+
+def select_sample_tokens(context: GraphContext, position: int) -> KernelStep:
+    """Return the choice of a token for each row.
+
+    Raises:
+        GraphError: Operands are strided, the vocabulary is a named size, or the family refuses.
+    """
+    operands = context.node(position).operands
+    logits, options = operands[:2]
+    rows, columns = context.graph.type_of(logits).shape
+    if not isinstance(columns, int):
+        raise context.refusal(position, f"the row length {columns} is a named size")
+    dtype = context.view(logits).dtype
+    chosen = context.rows(rows, position)
+    plan = plan_sample_tokens(
+        rows=chosen,
+        requests=bind_size(context.graph.type_of(options).shape[0], context.capacity),
+        columns=columns,
+        dtype=dtype,
+        target=context.target,
+    )
+    return KernelStep(
+        plan=plan,
+        emit=emit_sample_tokens,
+        name=f"sample_tokens{row_suffix(chosen)}_n{columns}_{dtype.value}",
+        operands=tuple(
+            context.dense_operand(value, position) for value in (*operands, Value(position))
+        ),
+        position=position,
+        covers=(position,),
+    )
