@@ -35,9 +35,11 @@ def compare(
     if eager == (other is not None):
         raise click.UsageError("pass two tensor dumps, or a model directory and --eager")
     if eager:
-        if len(prompts) != 1:
+        if not prompts:
+            raise click.UsageError("--eager needs a text: -p TEXT")
+        if len(prompts) > 1:
             raise click.UsageError(
-                f"--eager compares one text, got {len(prompts)}: -p TEXT, one run for each"
+                f"--eager compares one text, got {len(prompts)}: run it for each"
             )
         (tokens,) = encoded_prompts(one, prompts, instead="get tokenizer.json of the model")
         with terminal_progress() as progress:
