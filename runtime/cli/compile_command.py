@@ -31,6 +31,8 @@ from ascendfx.runtime.start_verifier import LENGTH, TEXTS
 @options.max_context
 @options.prefill_chunk
 @options.cache_blocks
+@options.draft_tokens
+@options.draft_chaining
 @options.strategy
 @options.verify
 @options.verify_tokens
@@ -45,6 +47,8 @@ def compile_command(
     max_context: int,
     prefill_chunk: int,
     cache_blocks: int | None,
+    draft_tokens: int,
+    draft_chaining: str,
     strategy: str,
     verify: str | None,
     verify_length: int | None,
@@ -53,7 +57,7 @@ def compile_command(
 ) -> None:
     """Compile the Hugging Face directory MODEL to a package of kernels, plans and weights."""
     check_place(output)
-    limits = Limits(max_batch, max_context, prefill_chunk, cache_blocks)
+    limits = Limits(max_batch, max_context, prefill_chunk, cache_blocks, draft_tokens)
     with terminal_progress() as progress:
         compiled = compile_model(
             model,
@@ -61,6 +65,7 @@ def compile_command(
             dtype=dtype,
             limits=limits,
             strategy=strategy,
+            draft_chaining=draft_chaining,
             verify=verify,
             verify_length=verify_length,
             dump_dir=dump_dir,

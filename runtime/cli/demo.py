@@ -12,15 +12,23 @@ from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.compile_model import compile_model
+from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.start_engine import start_engine
 
 
 @click.command(short_help="Compile the bundled model, generate, compare with golden tokens.")
 @options.target
 @options.executor
+@options.draft_tokens
 @options.dump_dir
 @options.kernel_cache
-def demo(target: str, executor: str, dump_dir: Path | None, kernel_cache: Path | None) -> None:
+def demo(
+    target: str,
+    executor: str,
+    draft_tokens: int,
+    dump_dir: Path | None,
+    kernel_cache: Path | None,
+) -> None:
     """Compile the bundled trained model, generate with its kernels, compare with golden tokens.
 
     The golden tokens are those of transformers, eager, float32. Times are of the emulator on this
@@ -34,6 +42,7 @@ def demo(target: str, executor: str, dump_dir: Path | None, kernel_cache: Path |
             bundled_model(),
             target,
             dtype="float32",
+            limits=Limits(draft_tokens=draft_tokens),
             dump_dir=dump_dir,
             trace_folder=trace_folder_of(kernel_cache),
             progress=progress,
@@ -60,6 +69,12 @@ def demo(target: str, executor: str, dump_dir: Path | None, kernel_cache: Path |
         f"compiled in {ready - start:.1f} s, generated {total} tokens in {finished - ready:.1f} s "
         f"({executor} on this machine)"
     )
+    if draft_tokens:
+        shares = ", ".join(f"{share:.0%}" for share in engine.metrics.acceptance)
+        click.echo(
+            f"{engine.metrics.tokens_per_step:.2f} tokens per step of a request with "
+            f"{draft_tokens} draft tokens; accepted by position: {shares}"
+        )
     right = sum(
         a == b
         for item, result in zip(items, results, strict=True)

@@ -9,8 +9,9 @@ import click
 
 from ascendfx.codegen.ascendc.target import find_target, target_names
 from ascendfx.ir.cache_block import BLOCK_TOKENS
+from ascendfx.passes.expose_hidden import CHAININGS
 from ascendfx.runtime.device_memory import LARGEST_INDEX
-from ascendfx.runtime.limits import DEFAULT_LIMITS, DTYPES
+from ascendfx.runtime.limits import DEFAULT_LIMITS, DTYPES, MOST_DRAFTS
 from ascendfx.runtime.presets import STRATEGIES
 from ascendfx.runtime.start_verifier import LENGTH, MODES
 
@@ -84,6 +85,21 @@ cache_blocks: Decorator = click.option(
     type=_BLOCKS,
     default=None,
     help="Cache blocks of 128 tokens; default: enough for a full batch.",
+)
+draft_tokens: Decorator = click.option(
+    "--draft-tokens",
+    type=click.IntRange(0, MOST_DRAFTS),
+    default=DEFAULT_LIMITS.draft_tokens,
+    show_default=True,
+    metavar="K",
+    help="Tokens that the draft layers of the checkpoint propose per step; the text stays the same.",
+)
+draft_chaining: Decorator = click.option(
+    "--draft-chaining",
+    type=click.Choice(CHAININGS),
+    default=CHAININGS[0],
+    show_default=True,
+    help="Which hidden state draft layers read.",
 )
 dump_dir: Decorator = click.option(
     "--dump-dir",
