@@ -92,7 +92,7 @@ draft_tokens: Decorator = click.option(
     default=DEFAULT_LIMITS.draft_tokens,
     show_default=True,
     metavar="K",
-    help="Tokens that the draft layers of the checkpoint propose per step; the text stays the same.",
+    help="Tokens that draft layers of the checkpoint propose per step; the text stays the same.",
 )
 draft_chaining: Decorator = click.option(
     "--draft-chaining",
