@@ -48,12 +48,14 @@ from ascendfx.ir.ops.reciprocal import Reciprocal
 from ascendfx.ir.ops.reduce_max import ReduceMax
 from ascendfx.ir.ops.reduce_mean import ReduceMean
 from ascendfx.ir.ops.reduce_sum import ReduceSum
+from ascendfx.ir.ops.reject_drafts import RejectDrafts
 from ascendfx.ir.ops.relu import Relu
 from ascendfx.ir.ops.reshape import Reshape
 from ascendfx.ir.ops.rms_norm import RmsNorm
 from ascendfx.ir.ops.rotary import Rotary
 from ascendfx.ir.ops.route_topk import RouteTopk
 from ascendfx.ir.ops.rsqrt import Rsqrt
+from ascendfx.ir.ops.sample_drafts import SampleDrafts
 from ascendfx.ir.ops.sample_tokens import SampleTokens
 from ascendfx.ir.ops.scatter_along import ScatterAlong
 from ascendfx.ir.ops.scatter_rows import ScatterRows
@@ -122,12 +124,14 @@ __all__ = [
     "ReduceMax",
     "ReduceMean",
     "ReduceSum",
+    "RejectDrafts",
     "Relu",
     "Reshape",
     "RmsNorm",
     "Rotary",
     "RouteTopk",
     "Rsqrt",
+    "SampleDrafts",
     "SampleTokens",
     "ScatterAlong",
     "ScatterRows",
@@ -196,12 +200,14 @@ OPS: tuple[type[Op], ...] = (
     ReduceMax,
     ReduceMean,
     ReduceSum,
+    RejectDrafts,
     Relu,
     Reshape,
     RmsNorm,
     Rotary,
     RouteTopk,
     Rsqrt,
+    SampleDrafts,
     SampleTokens,
     ScatterAlong,
     ScatterRows,

@@ -67,28 +67,49 @@ class SampleTokens(Op):
         drawn = uniform(
             of_row[:, State.SEED_LOW], of_row[:, State.SEED_HIGH], positions + 1, Stream.SAMPLE
         )
-        new = of_row[:, State.GENERATED] + positions - of_row[:, State.LENGTH]
-        early = new < of_row[:, State.MINIMUM]
         tokens = np.full(len(logits), -1, np.int64)
-        for row, each in enumerate(logits):
-            place = row_request[row]
-            if np.isnan(each).any() or np.isposinf(each).any() or not each.any():
-                continue
-            allowed = np.array(each, np.float64)
-            if early[row]:
-                banned = stops[place]
-                allowed[banned[(banned >= 0) & (banned < allowed.size)]] = -np.inf
-            if not np.isneginf(allowed).all():
-                tokens[row] = _choose(allowed, options[place], float(drawn[row]))
+        for row, place in enumerate(row_request):
+            allowed = allowed_logits(logits[row], state[place], stops[place], positions[row])
+            if allowed is not None:
+                tokens[row] = draw(choice_weights(allowed, options[place]), float(drawn[row]))
         return (tokens,)
 
 
-def _choose(logits: Array, options: Array, u: float) -> int:
-    if not options[Option.TEMPERATURE] > 0:
-        return int(np.argmax(logits))
-    weights = kept_weights(logits, options)
+def allowed_logits(logits: Array, state: Array, stops: Array, position: int) -> Array | None:
+    """Return a row of logits without stop tokens that are too early; None: no token follows.
+
+    Args:
+        logits: ``[vocab]``.
+        state: Of its request.
+        stops: Of its request.
+        position: Of the row.
+    """
+    if np.isnan(logits).any() or np.isposinf(logits).any() or not logits.any():
+        return None
+    allowed = np.array(logits, np.float64)
+    if state[State.GENERATED] + position - state[State.LENGTH] < state[State.MINIMUM]:
+        allowed[stops[(stops >= 0) & (stops < allowed.size)]] = -np.inf
+    return None if np.isneginf(allowed).all() else allowed
+
+
+def draw(weights: Array, u: float) -> int:
+    """Return the first id at which the sum of weights exceeds ``u`` times their total."""
     cumulative = np.cumsum(weights)
     return int(np.searchsorted(cumulative, u * cumulative[-1], side="right"))
+
+
+def choice_weights(logits: Array, options: Array) -> Array:
+    """Return what each token weighs as its request wants it chosen.
+
+    Args:
+        logits: ``[vocab]``, some of them finite.
+        options: Of the request.
+    """
+    if options[Option.TEMPERATURE] > 0:
+        return kept_weights(logits, options)
+    chosen = np.zeros(logits.shape)
+    chosen[np.argmax(logits)] = 1
+    return chosen
 
 
 def kept_weights(logits: Array, options: Array) -> Array:

@@ -21,6 +21,7 @@ _BINARY = (ops.Add, ops.Subtract, ops.Multiply, ops.Divide, ops.Power, ops.Maxim
 _COMPARE = (ops.Equal, ops.NotEqual, ops.Less, ops.LessEqual, ops.Greater, ops.GreaterEqual)
 _REDUCE = (ops.ReduceSum, ops.ReduceMean, ops.ReduceMax)
 
+_REJECTED = "f32[9, 7], f32[3, 8], i32[3, 16], i32[3, 8], i32[9], i32[9]"
 _ADVANCED = (
     "i32[9], i32[9], i32[9], i32[3, 5], i32[3, 16], i32[3, 8], i32[3], i32[3], i32[4, 3, 4], i32[8]"
 )
@@ -107,6 +108,9 @@ GOOD: tuple[Case, ...] = (
     (ops.Argmax(), "f32[3, 5]"),
     (ops.AlignDrafts(2), "i32[9], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 8]"),
     (ops.SampleTokens(), "f32[5, 7], f32[3, 8], i32[3, 16], i32[3, 8], i32[5], i32[5]"),
+    (ops.SampleDrafts(4), "f32[5, 7], f32[3, 8], i32[3, 16], i32[3, 8], i32[5], i32[5]"),
+    (ops.SampleDrafts(9, 3), "bf16[5, 7], f32[3, 8], i32[3, 16], i32[3, 8], i32[5], i32[5]"),
+    (ops.RejectDrafts(2), f"{_REJECTED}, i32[3, 2, 4], f32[3, 2, 4]"),
     (ops.VerifyDrafts(2), "i32[9], i32[9], i32[3, 16]"),
     (ops.VerifyDrafts(0), "i32[3], i32[3], i32[3, 16]"),
     (ops.ShiftTokens(1), "i32[9], i32[3], i32[9], i32[3]"),
@@ -173,6 +177,11 @@ BAD: tuple[Case, ...] = (
     (ops.AlignDrafts(2), "i32[8], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 8]"),
     (ops.AlignDrafts(2), "i32[9], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 7]"),
     (ops.SampleTokens(), "f32[5, 7], f32[3, 8], i32[3, 16], i32[3, 8], i32[5], i32[4]"),
+    (ops.SampleDrafts(0), "f32[5, 7], f32[3, 8], i32[3, 16], i32[3, 8], i32[5], i32[5]"),
+    (ops.RejectDrafts(1), f"{_REJECTED}, i32[3, 2, 4], f32[3, 2, 4]"),
+    (ops.RejectDrafts(2), f"{_REJECTED}, i32[3, 2, 4], f32[3, 2, 5]"),
+    (ops.RejectDrafts(2), f"{_REJECTED}, i32[3, 1, 4], f32[3, 1, 4]"),
+    (ops.RejectDrafts(2), f"{_REJECTED}, i32[3, 2], f32[3, 2]"),
     (ops.SampleTokens(), "f32[5, 7], f32[3, 7], i32[3, 16], i32[3, 8], i32[5], i32[5]"),
     (ops.SampleTokens(), "i32[5, 7], f32[3, 8], i32[3, 16], i32[3, 8], i32[5], i32[5]"),
     (ops.VerifyDrafts(2), "i32[9], i32[9], i32[3, 15]"),
