@@ -11,6 +11,7 @@ from ascendfx.runtime.arguments import (
     check_function,
     check_text,
     checked_folder,
+    wrong_type,
 )
 from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.compile_model import compile_model
@@ -33,6 +34,7 @@ def compile(  # noqa: A001  # the field's name for it
     prefill_chunk: int = 128,
     cache_blocks: int | None = None,
     draft_tokens: int = 0,
+    group_steps: int = 8,
     draft: "nn.Module | None" = None,
     draft_chaining: str = "post-norm",
     executor: str = "emulator",
@@ -64,6 +66,7 @@ def compile(  # noqa: A001  # the field's name for it
         draft_tokens: Tokens that draft layers (multi-token prediction) propose per request and
             decode step, 0 to 8. The main model verifies them in the same step, so that the text is
             its own whatever the drafts are.
+        group_steps: Decode steps whose tokens the device keeps until the host reads them.
         draft: A draft layer of your own, ``forward(token_ids, hidden)`` to logits, logits and a
             hidden state, or logits, normed and raw hidden state; None: those of the checkpoint.
         draft_chaining: Which hidden state a draft layer reads: ``"post-norm"`` (transformers,
@@ -104,7 +107,9 @@ def compile(  # noqa: A001  # the field's name for it
     dumps = checked_folder("dump_dir", dump_dir)
     kernels = checked_folder("kernel_cache", kernel_cache)
     check_text("draft_chaining", draft_chaining)
-    limits = Limits(max_batch, max_context, prefill_chunk, cache_blocks, draft_tokens)
+    if draft is not None and not callable(getattr(draft, "forward", None)):
+        raise wrong_type("draft", draft, "a module with forward(token_ids, hidden)")
+    limits = Limits(max_batch, max_context, prefill_chunk, cache_blocks, draft_tokens, group_steps)
     compiled = compile_model(
         model,
         target,

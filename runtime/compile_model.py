@@ -87,6 +87,7 @@ def compile_model(
     _check_dtype(dtype)
     check_mode(verify, verify_tokens, verify_length)
     check_chaining(draft_chaining)
+    _check_draft(draft, limits)
     wanted = limits.draft_tokens
     own = require_registered(rules)
     chosen = {
@@ -141,6 +142,15 @@ def _check_dtype(dtype: str | None) -> None:
     if dtype is not None and dtype not in DTYPES:
         raise GraphError(
             "unknown-dtype", f"no element format `{dtype}`", hint="use float32 or bfloat16"
+        )
+
+
+def _check_draft(draft: "nn.Module | None", limits: Limits) -> None:
+    if draft is not None and not limits.draft_tokens:
+        raise GraphError(
+            "bad-limit",
+            "a draft layer is given, but draft_tokens is 0",
+            hint="pass draft_tokens=1, or no draft",
         )
 
 

@@ -9,7 +9,7 @@ from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.text_codec import TextCodec
 from ascendfx.runtime.executor.emulated import EmulatedExecutor
 from ascendfx.runtime.executor.reference import ReferenceExecutor
-from ascendfx.runtime.executor.step import Executor
+from ascendfx.runtime.executor.step import StepExecutor
 from ascendfx.runtime.materialise_weight import check_finite, materialise_weight
 from ascendfx.runtime.progress import Progress, silent
 
@@ -51,7 +51,7 @@ def check_executor(name: str) -> None:
 
 def _executor(
     compiled: CompiledModel, name: str, kernel_cache: Path | None, progress: Progress
-) -> Executor:
+) -> StepExecutor:
     if name == "reference":
         capacities = {each: plan.capacities for each, plan in compiled.plans.items()}
         keys = list(dict.fromkeys(key for spec in compiled.weights for key in spec.keys))

@@ -1,6 +1,7 @@
 """The engine: requests in, tokens out, over any executor."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING
 
@@ -15,14 +16,22 @@ from ascendfx.runtime.engine.device import Device
 from ascendfx.runtime.engine.draft_policy import DraftPolicy
 from ascendfx.runtime.engine.metrics import Acceptance, Metrics, warn
 from ascendfx.runtime.engine.places import Entry
-from ascendfx.runtime.engine.request import Generation, Piece, Prompt, Request, Update
+from ascendfx.runtime.engine.request import (
+    Generation,
+    Piece,
+    Prompt,
+    Request,
+    Update,
+    requests_for,
+)
 from ascendfx.runtime.engine.sampling import Sampling
 from ascendfx.runtime.engine.scheduler import Scheduler
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.text_codec import TextCodec
 from ascendfx.runtime.engine.text_pieces import TextPieces
-from ascendfx.runtime.executor.hosted_steps import hosted
-from ascendfx.runtime.executor.step import Executor
+from ascendfx.runtime.engine.transfer_record import TransferRecord
+from ascendfx.runtime.executor.step import StepExecutor
+from ascendfx.runtime.model_hash import model_hash
 
 if TYPE_CHECKING:
     from ascendfx.runtime.compiled_model import CompiledModel
@@ -45,7 +54,7 @@ class Engine:
     def __init__(
         self,
         config: ServingConfig,
-        executor: Executor,
+        executor: StepExecutor,
         codec: TextCodec | None = None,
         *,
         compiled: "CompiledModel | None" = None,
@@ -58,15 +67,15 @@ class Engine:
         self.executor = executor
 
     @property
-    def executor(self) -> Executor:
+    def executor(self) -> StepExecutor:
         """What runs the steps; another one begins with an empty cache and without requests."""
         return self._executor
 
     @executor.setter
-    def executor(self, executor: Executor) -> None:
+    def executor(self, executor: StepExecutor) -> None:
         policy = self._scheduler.policy if hasattr(self, "_scheduler") else None
         self._executor = executor
-        self._device = Device(hosted(executor, self.config.block_tokens), self.config.block_tokens)
+        self._device = Device(executor, self.config.block_tokens)
         self._scheduler = Scheduler(self._device)
         self._scheduler.policy = policy
         self._checks = RequestChecks(self.config, self._device, self._codec)
@@ -107,6 +116,33 @@ class Engine:
             if not isinstance(each, Request):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise wrong_type("an element of requests", each, "a `Request`")
         return [entry.id for entry in self._start(requests, polled=True)]
+
+    def prefill(self, request: Request) -> TransferRecord:
+        """Read a prompt for an engine that goes on from it; nothing of it stays here.
+
+        Requests of this engine wait meanwhile.
+
+        Raises:
+            GraphError: The request cannot be served, there is no place or are not enough blocks
+                now, or the logits are no numbers.
+        """
+        if not isinstance(request, Request):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise wrong_type("request", request, "a `Request`")
+        (entry,) = self._checks.prepare([request], plans=("prefill",), polled=False)
+        return self._scheduler.hand_over(entry, self._model)
+
+    def start_from(self, record: TransferRecord) -> int:
+        """As `start`, for a request whose prompt another engine has read; returns its id.
+
+        Raises:
+            GraphError: The record is of another model or form, or the request does not fit.
+        """
+        if not isinstance(record, TransferRecord):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise wrong_type("record", record, "a `TransferRecord`")
+        self._checks.check_decode()
+        caches = self._device.executor.caches()
+        self._add([self._checks.handed_over(record, self._next_id, self._model, caches)])
+        return self._next_id - 1
 
     def step(self, n: int = 1, *, wait: bool = True) -> int:
         """Let waiting requests join, then run up to ``n`` decode steps; returns how many.
@@ -203,7 +239,7 @@ class Engine:
         """
         if progress is not None:
             check_function("progress", progress)
-        requests = _requests(
+        requests = requests_for(
             prompts,
             sampling,
             max_new_tokens=max_new_tokens,
@@ -243,7 +279,7 @@ class Engine:
         them cost less time.
         """
         group_steps = checked_limit("group_steps", group_steps, least=1)
-        requests = _requests(
+        requests = requests_for(
             prompts,
             sampling,
             max_new_tokens=max_new_tokens,
@@ -255,12 +291,21 @@ class Engine:
         self._checks.prepare(requests)
         return self._pieces(requests, group_steps)
 
-    def save(self, directory: "str | PathLike[str]") -> None:
+    def save(
+        self, directory: "str | PathLike[str]", *, plans: Sequence[str] = ("decode", "prefill")
+    ) -> None:
         """Write kernels, plans, weights and tokenizer to a folder for `ascendfx.load`.
 
+        Args:
+            directory: The folder.
+            plans: ``("prefill",)`` or ``("decode",)`` for a package of one half, whose engine has
+                `prefill` or `start_from`.
+
         Raises:
-            GraphError: The place is taken by something else, or the disk is full or not writable.
+            GraphError: There is no such plan, the place is taken by something else, or the disk is
+                full or not writable.
         """
+        from ascendfx.runtime.package.one_part import one_part  # noqa: PLC0415
         from ascendfx.runtime.package.save_package import save_package  # noqa: PLC0415
 
         if self.compiled is None:
@@ -269,17 +314,26 @@ class Engine:
                 reason="this engine was not made from a compiled model",
                 hint="copy the package that it was loaded from",
             )
-        save_package(self.compiled, checked_path("directory", directory))
+        save_package(one_part(self.compiled, plans), checked_path("directory", directory))
+
+    @property
+    def _model(self) -> str:
+        if not self.config.model and self.compiled is not None:
+            self.config = replace(self.config, model=model_hash(self.compiled))
+        return self.config.model
 
     def _start(self, requests: Sequence[Request], *, polled: bool) -> list[Entry]:
         entries = self._checks.prepare(requests, self._next_id, polled=polled)
+        self._add(entries)
+        return entries
+
+    def _add(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
             self._scheduler.check(entry)
         for entry in entries:
             self._scheduler.add(entry)
             self._entries[entry.id] = entry
         self._next_id += len(entries)
-        return entries
 
     def _pieces(self, requests: Sequence[Request], group_steps: int) -> Iterator[Piece]:
         entries = self._start(requests, polled=False)  # not before the first piece is asked for
@@ -331,31 +385,6 @@ class Engine:
         ids = tuple(entry.tokens.tolist())
         text = self._codec.decode(ids) if self._codec else ""
         return Generation(tuple(entry.prompt.tolist()), ids, text, entry.finish_reason)
-
-
-def _requests(prompts: object, sampling: object, **common: object) -> list[Request]:
-    if isinstance(prompts, str):
-        raise GraphError(
-            "bad-prompt", "prompts is one string", hint="pass a list: generate([prompt])"
-        )
-    if isinstance(prompts, bytes) or not isinstance(prompts, Iterable):
-        raise wrong_type("prompts", prompts, "a list of texts or of token ids")
-    given = list(prompts)
-    wanted = "a `Sampling`, or a list with one for each prompt"
-    if sampling is None or isinstance(sampling, Sampling):
-        chosen = [sampling or Sampling()] * len(given)
-    elif isinstance(sampling, list | tuple) and all(isinstance(s, Sampling) for s in sampling):
-        chosen = list(sampling)
-    else:
-        raise wrong_type("sampling", sampling, wanted)
-    if len(chosen) != len(given):
-        raise GraphError(
-            "bad-sampling",
-            f"sampling has {len(chosen)} elements for {len(given)} prompts",
-            hint=f"pass {wanted}",
-        )
-    pairs = zip(given, chosen, strict=True)
-    return [Request(prompt=p, sampling=s, **common) for p, s in pairs]  # pyright: ignore[reportArgumentType]
 
 
 def _raise_first(entries: Sequence[Entry]) -> None:

@@ -90,6 +90,10 @@ class ReferenceExecutor:
         for _ in range(steps):
             self._step(plan)
 
+    def caches(self) -> Mapping[str, NDArray[Any]]:
+        """Return every cache by name, as views; another step may replace them."""
+        return self._caches
+
     def _step(self, plan: str) -> None:
         program, controls = self.programs[plan], self._controls_of(plan)
         graph = program.main
@@ -129,7 +133,8 @@ class ReferenceExecutor:
 def _sizes(capacities: Capacities) -> dict[str, int]:
     """Return the named sizes of a program at the capacity of its plan."""
     names = ("rows", "requests", "context", "blocks", "table_blocks", "steps")
-    return {name: getattr(capacities, name) for name in names}
+    sizes: dict[str, int] = {name: getattr(capacities, name) for name in names}
+    return {**sizes, "places": capacities.requests}
 
 
 def _in_place(program: Program) -> list[str]:
