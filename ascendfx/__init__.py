@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ascendfx.runtime.engine.metrics import AcceptanceWarning, Metrics
     from ascendfx.runtime.engine.request import Generation, Piece, Request, Update
     from ascendfx.runtime.engine.sampling import Sampling
+    from ascendfx.runtime.engine.transfer_record import TransferRecord
     from ascendfx.runtime.package.load_package import load
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Piece",
     "Request",
     "Sampling",
+    "TransferRecord",
     "Update",
     "__version__",
     "bundled_model",
@@ -46,6 +48,7 @@ _HOME = {
     "Piece": "ascendfx.runtime.engine.request",
     "Request": "ascendfx.runtime.engine.request",
     "Sampling": "ascendfx.runtime.engine.sampling",
+    "TransferRecord": "ascendfx.runtime.engine.transfer_record",
     "Update": "ascendfx.runtime.engine.request",
     "bundled_model": "ascendfx.find_bundled_model",
     "compile": "ascendfx.compiler",

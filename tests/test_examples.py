@@ -30,6 +30,9 @@ def test_the_example_runs_and_runs_again(example: Path, tmp_path: Path) -> None:
     if example.stem.startswith("03"):
         assert "= silu %0 : f32[tokens, 8]" in first
         assert "{'recognise-silu': {'recognised': 1}}" in first
+    if example.stem.startswith("06"):
+        assert "one engine says the same: True" in first
+        assert "1,920 per token, 320 of drafts" in first
     if example.stem.startswith("05"):
         assert first.startswith("as recorded: True\n")
     if example.stem.startswith("04"):

@@ -35,6 +35,7 @@ FORMATS: Mapping[str, np.dtype[Any]] = {
 }
 """Element formats by the spelling of the file format."""
 
+_METADATA = "__metadata__"
 _HEADER_LIMIT = 100_000_000
 """Largest header the format allows, in bytes."""
 
@@ -74,6 +75,30 @@ def read_header(file: Path) -> dict[str, StoredTensor]:
         GraphError: The file is no safetensors file, is longer or shorter than its header says, or
             two tensors share bytes.
     """
+    header, start, size = _read_json(file)
+    tensors = {
+        name: _entry(file, name, fields, start, size)
+        for name, fields in header.items()
+        if name != _METADATA
+    }
+    _check_ranges(file, tensors, start, size)
+    return tensors
+
+
+def read_metadata(file: Path) -> dict[str, str]:
+    """Return the texts that the header holds beside the tensors.
+
+    Raises:
+        GraphError: The file is no safetensors file, or they are no texts.
+    """
+    found = _read_json(file)[0].get(_METADATA, {})
+    if not isinstance(found, dict) or not all(isinstance(each, str) for each in found.values()):
+        raise _damaged(file, "its metadata are no texts")
+    return found
+
+
+def _read_json(file: Path) -> tuple[dict[str, Any], int, int]:
+    """Return the header, where it ends, and the size of the file."""
     try:
         with file.open("rb") as handle:
             size = file.stat().st_size
@@ -93,14 +118,7 @@ def read_header(file: Path) -> dict[str, StoredTensor]:
         raise _damaged(file, f"the header is no JSON: {error}") from error
     if not isinstance(header, dict):
         raise _damaged(file, "the header is no JSON object")
-    start = 8 + length
-    tensors = {
-        name: _entry(file, name, fields, start, size)
-        for name, fields in header.items()
-        if name != "__metadata__"
-    }
-    _check_ranges(file, tensors, start, size)
-    return tensors
+    return header, 8 + length, size
 
 
 def _check_ranges(file: Path, tensors: Mapping[str, StoredTensor], start: int, size: int) -> None:

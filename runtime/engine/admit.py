@@ -1,8 +1,10 @@
 """From what a caller asks to what a device is told; everything wrong is found here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import STATE_COLUMNS, STOP_COLUMNS, State
@@ -11,6 +13,7 @@ from ascendfx.runtime.engine.places import Entry
 from ascendfx.runtime.engine.request import Request, prompt_ids
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.text_codec import TextCodec
+from ascendfx.runtime.engine.transfer_record import TransferRecord
 
 
 class RequestChecks:
@@ -20,20 +23,80 @@ class RequestChecks:
         self._config = config
         self._codec = codec
         self._drafts = device.drafts
+        self._plans = device.plans
         self._context = device.decode.context - device.drafts
 
     def prepare(
-        self, requests: Sequence[Request], first_id: int = 0, *, polled: bool = True
+        self,
+        requests: Sequence[Request],
+        first_id: int = 0,
+        *,
+        polled: bool = True,
+        plans: Sequence[str] = ("prefill", "decode"),
     ) -> list[Entry]:
         """Return an entry for each request.
+
+        Args:
+            requests: What callers ask for.
+            first_id: Id of the first.
+            polled: Whether `Engine.poll` delivers their tokens.
+            plans: Those that are needed.
 
         Raises:
             GraphError: One of them cannot be served.
         """
+        self._needs(plans)
         return [
             self._entry(number, request, first_id + number, polled=polled)
             for number, request in enumerate(requests)
         ]
+
+    def handed_over(
+        self,
+        record: TransferRecord,
+        name: int,
+        model: str,
+        caches: Mapping[str, NDArray[Any]],
+    ) -> Entry:
+        """Return an entry for a request whose prompt was read elsewhere.
+
+        Raises:
+            GraphError: It cannot go on here.
+        """
+        record.check(model, self._drafts, caches)
+        self._check_ids(f"request {name}", record.tokens.tolist(), int(record.state[State.LIMIT]))
+        return Entry(
+            id=name,
+            name=f"request {name}",
+            prompt=record.tokens,
+            limit=int(record.state[State.LIMIT]),
+            options=record.options,
+            state=record.state,
+            stop_ids=record.stop_ids,
+            adaptive=record.adaptive,
+            polled=True,
+            record=record,
+        )
+
+    def check_decode(self) -> None:
+        """Check that there is a plan to go on with.
+
+        Raises:
+            GraphError: The package is for prefill only.
+        """
+        self._needs(("decode",))
+
+    def _needs(self, plans: Sequence[str]) -> None:
+        for each in plans:
+            if each not in self._plans:
+                (other,) = self._plans
+                raise GraphError(
+                    "other-half",
+                    f"the engine has no plan `{each}`: its package is for {other} only",
+                    hint="`engine.prefill` in a prefill engine gives a record, "
+                    "`engine.start_from` in a decode engine takes it; a package with both "
+                    "plans does everything",
+                )
 
     def _entry(self, number: int, request: Request, name: int, *, polled: bool) -> Entry:
         ids = self._ids(number, request)
@@ -78,24 +141,26 @@ class RequestChecks:
                 f"prompt {number} has no tokens",
                 hint="start with the model's begin token, or leave the prompt out",
             )
+        self._check_ids(f"prompt {number}", ids, request.max_new_tokens)
+        return ids
+
+    def _check_ids(self, name: str, ids: Sequence[int], limit: int) -> None:
         vocabulary = self._config.vocabulary
         wrong = next((each for each in ids if not 0 <= each < vocabulary), None)
         if wrong is not None:
             raise GraphError(
                 code="token-range",
-                reason=f"prompt {number} holds token id {wrong}, "
-                f"the vocabulary has ids 0..{vocabulary - 1}",
+                reason=f"{name} holds token id {wrong}, the vocabulary has ids 0..{vocabulary - 1}",
                 hint="the ids come from the tokenizer of another model",
             )
-        total = len(ids) + request.max_new_tokens
+        total = len(ids) + limit
         if total > self._context:
             raise GraphError(
                 code="context-limit",
-                reason=f"prompt {number} has {len(ids)} tokens, with {request.max_new_tokens} new "
+                reason=f"{name} has {len(ids)} tokens, with {limit} new "
                 f"ones {total}; the plan serves {self._context}",
                 hint="compile with a larger `max_context`, or ask for fewer tokens",
             )
-        return ids
 
     def _stops(self, number: int, request: Request) -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
         ends = sorted(self._config.end_tokens) if request.stop_at_eos else []

@@ -2,12 +2,22 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.ir.step_state import RECENT_COLUMNS, Finish, State
-from ascendfx.runtime.engine.prefill import Joined, JoiningRequest, prefill, without_meaning
+from ascendfx.runtime.engine.handover import put_rows, take_rows
+from ascendfx.runtime.engine.prefill import (
+    Joined,
+    JoiningRequest,
+    first_token,
+    prefill,
+    read_prompt,
+    without_meaning,
+)
+from ascendfx.runtime.executor.plans_of import plans_of
 from ascendfx.runtime.executor.step import StepExecutor
 
 Ints = NDArray[np.int32]
@@ -55,15 +65,24 @@ class GroupResult:
     not_finite: dict[int, str]
 
 
+Handover = tuple[int, tuple[int, ...], str, dict[str, NDArray[Any]]]
+"""First token, drafts, why there is none, and the rows of the caches."""
+
+
 class Device:
     """The control tensors of an executor's ``decode`` plan, written and read between groups."""
 
     def __init__(self, executor: StepExecutor, block_tokens: int) -> None:
         self.executor = executor
         self.block_tokens = block_tokens
-        self.decode = executor.capacities("decode")
-        self.prefill = executor.capacities("prefill")
+        self.plans = plans_of(executor)
+        prefill_only = "decode" not in self.plans
+        self.decode = executor.capacities("prefill" if prefill_only else "decode")
+        self.prefill = executor.capacities("prefill" if "prefill" in self.plans else "decode")
         self.drafts = self.decode.drafts
+        if prefill_only:
+            self.group_steps = 1
+            return
         names = ("token_ids", "positions", "slots", "row_request", "block_table", "options")
         more = ("state", "stop_ids", "emitted", "step", "sizes")
         # Steps with several drafts keep the tokens before their rows, to draft some of them again.
@@ -76,6 +95,12 @@ class Device:
         self._column = np.arange(each, dtype=np.int32)
         self._views["row_request"][:] = np.repeat(places, each)
         self._leave(places)
+
+    def hand_over(self, request: JoiningRequest) -> Handover:
+        """Read a prompt, for a decode elsewhere."""
+        result = read_prompt(self.executor, self.prefill, request, self.block_tokens, self.drafts)
+        caches = self.executor.caches()
+        return *result, take_rows(caches, request.place, request.blocks, request.tokens.size)
 
     def run(self, group: Group) -> GroupResult:
         """Write what changed, read the prompts of those who join, run the steps."""
@@ -118,10 +143,17 @@ class Device:
         views["slots"][rows] = -1
 
     def _join(self, request: JoiningRequest) -> Joined:
-        result = prefill(self.executor, self.prefill, request, self.block_tokens, self.drafts)
+        record = request.record
+        if record is None:
+            result = prefill(self.executor, self.prefill, request, self.block_tokens, self.drafts)
+        else:
+            result = first_token(request, record.first_token, record.drafts)
         if result.finish != Finish.RUNS:
             return result
         views, place = self._views, request.place
+        if record is not None:
+            caches = self.executor.caches()
+            put_rows(caches, place, request.blocks, record.length, record.caches)
         table = views["block_table"][place]
         table[:] = 0
         table[: request.blocks.size] = request.blocks

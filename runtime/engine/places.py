@@ -15,6 +15,7 @@ from ascendfx.ir.step_state import STATE_COLUMNS, Finish, State
 from ascendfx.runtime.engine.device import Device, GroupResult
 from ascendfx.runtime.engine.free_blocks import FreeBlocks
 from ascendfx.runtime.engine.prefill import Joined, JoiningRequest
+from ascendfx.runtime.engine.transfer_record import TransferRecord
 
 Ints = NDArray[np.int32]
 
@@ -35,6 +36,7 @@ class Entry:
         polled: Whether `Engine.poll` delivers its tokens.
         place: Where it runs; -1: nowhere.
         tokens: New tokens, while it has no place.
+        record: What its prompt gave elsewhere, as long as it is needed.
         delivered: How many of them the caller has.
         finish_reason: Empty while it may go on.
         error: Why it ended, if by an error.
@@ -51,6 +53,7 @@ class Entry:
     polled: bool
     place: int = -1
     tokens: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
+    record: TransferRecord | None = None
     delivered: int = 0
     finish_reason: str = ""
     error: GraphError | None = None
@@ -170,6 +173,9 @@ class Places:
         free = next((p for p, each in enumerate(self.entries) if each is None), None)
         if free is None:
             return None
+        record = entry.record
+        if record is not None:  # nothing but its prompt is known, also when it runs again
+            entry.tokens, entry.state = entry.tokens[:0], record.state
         known = np.concatenate([entry.prompt, entry.tokens])
         ceiling = self.ceiling_of(entry)
         blocks = self.blocks_for(min(known.size + (steps + 1) * self._each, ceiling))
@@ -190,7 +196,31 @@ class Places:
         self.delivered[free] = entry.delivered
         self.adaptive[free] = entry.adaptive
         self.polled[free] = entry.polled
-        return JoiningRequest(free, known, taken, entry.options, entry.state, entry.stop_ids)
+        if "prefill" in self._device.plans:
+            entry.record = None
+        return JoiningRequest(
+            free, known, taken, entry.options, entry.state, entry.stop_ids, record
+        )
+
+    def lend(self, entry: Entry) -> JoiningRequest:
+        """Return a free place and blocks for a prompt that stays only until it has been read.
+
+        The place stays free; the caller gives the blocks back.
+
+        Raises:
+            GraphError: There is no place, or are not enough blocks.
+        """
+        free = next((p for p, each in enumerate(self.entries) if each is None), None)
+        count = self.blocks_for(entry.prompt.size)
+        if free is None or count > self.pool.free:
+            raise GraphError(
+                "engine-busy",
+                f"{entry.name}: a place and {count} cache blocks are needed; "
+                f"{self.pool.free} blocks{'' if free is not None else ' and no place'} are free",
+                hint="call `step` until a request ends, or prefill in an engine of its own",
+            )
+        parts = (entry.options, entry.state, entry.stop_ids)
+        return JoiningRequest(free, entry.prompt, self.pool.take(count), *parts)
 
     def retire(self, place: int) -> Entry:
         """Take the tokens of a request that goes on no more; place and blocks stay its own."""

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.launch_plan import Capacities
 from ascendfx.ir.step_state import Finish, State, hidden_window
-from ascendfx.runtime.executor.step import StepExecutor, StepInputs, StepOutputs
+from ascendfx.runtime.engine.transfer_record import TransferRecord
+from ascendfx.runtime.executor.step import StepExecutor, StepInputs
 from ascendfx.runtime.number_range import first_not_finite
 
 Ints = NDArray[np.int32]
@@ -25,6 +26,7 @@ class JoiningRequest:
         options: Row of ``options``.
         state: Row of ``state`` before the next token; LENGTH and FINISHED are not yet set.
         stop_ids: Row of ``stop_ids``.
+        record: What a prefill elsewhere gave; None: there was none.
     """
 
     place: int
@@ -33,6 +35,7 @@ class JoiningRequest:
     options: NDArray[np.float32]
     state: Ints
     stop_ids: Ints
+    record: TransferRecord | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,25 @@ def prefill(
     block_tokens: int,
     drafts: int,
 ) -> Joined:
-    """Run the chunks of a prompt one after another; the rest of a chunk comes last."""
+    """Read a prompt and see whether its request goes on."""
+    token, made, reason = read_prompt(executor, capacities, request, block_tokens, drafts)
+    if reason:
+        return Joined(request.place, -1, Finish.NOT_FINITE, reason=reason)
+    return first_token(request, token, made)
+
+
+def read_prompt(
+    executor: StepExecutor,
+    capacities: Capacities,
+    request: JoiningRequest,
+    block_tokens: int,
+    drafts: int,
+) -> tuple[int, tuple[int, ...], str]:
+    """Run the chunks of a prompt one after another; the rest of a chunk comes last.
+
+    Returns:
+        The first token, the drafts behind it, and why there is none.
+    """
     chunk, length = capacities.rows, request.tokens.size
     outputs = None
     for start in range(0, length, chunk):
@@ -70,22 +91,20 @@ def prefill(
         outputs = executor.run("prefill", step)
         reason = without_meaning(outputs.logits[:1])
         if reason:
-            return Joined(request.place, -1, Finish.NOT_FINITE, reason=reason)
+            return -1, (), reason
     assert outputs is not None, "prompts are not empty"  # noqa: S101
-    return _first(request, outputs)
-
-
-def _first(request: JoiningRequest, outputs: StepOutputs) -> Joined:
-    """Return the first token as `ascendfx.ir.ops.AdvanceRequests` would emit it."""
     token = int(outputs.next_tokens[0])
+    made = tuple(int(each[0]) for each in outputs.draft_tokens)
+    return token, made, "no token is possible" if token < 0 else ""
+
+
+def first_token(request: JoiningRequest, token: int, drafts: tuple[int, ...]) -> Joined:
+    """Return the first token as `ascendfx.ir.ops.AdvanceRequests` would emit it."""
     state, place = request.state, request.place
-    if token < 0:
-        return Joined(place, -1, Finish.NOT_FINITE, reason="no token is possible")
     generated = state[State.GENERATED]
     if generated >= state[State.MINIMUM] and token in request.stop_ids:
         return Joined(place, -1, Finish.STOP)
     full = generated + 1 >= state[State.LIMIT]
-    drafts = tuple(int(each[0]) for each in outputs.draft_tokens)
     return Joined(place, token, Finish.LIMIT if full else Finish.RUNS, drafts)
 
 

@@ -103,6 +103,36 @@ class Piece:
     finish_reason: str
 
 
+def requests_for(prompts: object, sampling: object, **common: object) -> list[Request]:
+    """Return a request for each prompt.
+
+    Raises:
+        GraphError: The prompts or the samplings are no lists that fit.
+    """
+    if isinstance(prompts, str):
+        raise GraphError(
+            "bad-prompt", "prompts is one string", hint="pass a list: generate([prompt])"
+        )
+    if isinstance(prompts, bytes) or not isinstance(prompts, Iterable):
+        raise wrong_type("prompts", prompts, "a list of texts or of token ids")
+    given = list(prompts)
+    wanted = "a `Sampling`, or a list with one for each prompt"
+    if sampling is None or isinstance(sampling, Sampling):
+        chosen = [sampling or Sampling()] * len(given)
+    elif isinstance(sampling, list | tuple) and all(isinstance(s, Sampling) for s in sampling):
+        chosen = list(sampling)
+    else:
+        raise wrong_type("sampling", sampling, wanted)
+    if len(chosen) != len(given):
+        raise GraphError(
+            "bad-sampling",
+            f"sampling has {len(chosen)} elements for {len(given)} prompts",
+            hint=f"pass {wanted}",
+        )
+    pairs = zip(given, chosen, strict=True)
+    return [Request(prompt=p, sampling=s, **common) for p, s in pairs]  # pyright: ignore[reportArgumentType]
+
+
 def prompt_ids(number: int, prompt: object) -> tuple[int, ...]:
     """Return the ids of a prompt; integers of NumPy and tensors of one element will do.
 

@@ -15,6 +15,7 @@ from ascendfx.runtime.engine.draft_policy import DraftPolicy
 from ascendfx.runtime.engine.metrics import Tally
 from ascendfx.runtime.engine.places import Entry, Places
 from ascendfx.runtime.engine.prefill import JoiningRequest
+from ascendfx.runtime.engine.transfer_record import TransferRecord
 
 _REASONS = {Finish.STOP: "stop", Finish.LIMIT: "length", Finish.NOT_FINITE: "error"}
 
@@ -65,13 +66,17 @@ class Scheduler:
         due, self.due = self.due, []
         return due
 
-    def check(self, entry: Entry) -> None:
+    def check(self, entry: Entry, tokens: int | None = None) -> None:
         """Check that a request can be served when it is alone.
+
+        Args:
+            entry: The request.
+            tokens: So many are cached; None: what it can become.
 
         Raises:
             GraphError: Its blocks are more than there are.
         """
-        blocks = self.places.blocks_for(self.places.ceiling_of(entry))
+        blocks = self.places.blocks_for(tokens or self.places.ceiling_of(entry))
         if blocks > self.places.pool.capacity:
             raise GraphError(
                 code="cache-full",
@@ -83,6 +88,40 @@ class Scheduler:
     def add(self, entry: Entry) -> None:
         """Let a request wait."""
         insort(self.waiting, entry, key=lambda each: each.id)
+
+    def hand_over(self, entry: Entry, model: str) -> TransferRecord:
+        """Read the prompt of a request that goes on elsewhere; it keeps no place and no blocks.
+
+        Raises:
+            GraphError: There is no place, are not enough blocks, or the logits are no numbers.
+        """
+        places = self.places
+        self.check(entry, entry.prompt.size)
+        try:
+            self._read_all_but(0)
+            lent = places.lend(entry)
+            try:
+                token, drafts, reason, rows = self._device.hand_over(lent)
+            finally:
+                places.pool.give_back(lent.blocks)
+        except GraphError:
+            raise
+        except BaseException:  # also an interruption: nobody knows what the caches hold
+            self._start_over()
+            raise
+        if reason:
+            raise not_finite(entry, reason, "prefill")
+        return TransferRecord(
+            model=model,
+            tokens=entry.prompt,
+            first_token=token,
+            drafts=drafts,
+            options=entry.options,
+            state=entry.state,
+            stop_ids=entry.stop_ids,
+            adaptive=entry.adaptive,
+            caches=rows,
+        )
 
     def cancel(self, entry: Entry) -> None:
         """End a request; what is read of it later is dropped."""
@@ -212,19 +251,13 @@ class Scheduler:
         for place, why in zip(reading.ended, reading.why, strict=True):
             found = result.not_finite.get(place)
             plan = "prefill" if place in joined else "decode"
-            error = self._not_finite(place, found, plan) if found else None
+            error = None
+            if found:
+                entry = self.places.entries[place]
+                assert entry is not None, place  # noqa: S101
+                error = not_finite(entry, found, plan)
             self._end(place, _REASONS[Finish(why)], error)
         self._release_read()
-
-    def _not_finite(self, place: int, found: str, plan: str) -> GraphError:
-        entry = self.places.entries[place]
-        assert entry is not None, place  # noqa: S101
-        return GraphError(
-            code="logits-overflow",
-            reason=f"{entry.name}: {found} in a step of plan `{plan}`",
-            hint="the model's numbers overflow, or its output weights are zero: look at the "
-            'weights, or compare with executor="reference", which computes in float64',
-        )
 
     def _end(self, place: int, reason: str, error: GraphError | None) -> None:
         entry = self.places.retire(place)
@@ -254,3 +287,13 @@ class Scheduler:
         for place in np.flatnonzero(self.places.live).tolist():
             self._pause(place)
         self._left = list(range(len(self.places.entries)))
+
+
+def not_finite(entry: Entry, found: str, plan: str) -> GraphError:
+    """Return the error for logits that are no numbers."""
+    return GraphError(
+        code="logits-overflow",
+        reason=f"{entry.name}: {found} in a step of plan `{plan}`",
+        hint="the model's numbers overflow, or its output weights are zero: look at the "
+        'weights, or compare with executor="reference", which computes in float64',
+    )

@@ -13,8 +13,10 @@ class ServingConfig:
         vocabulary: Number of token ids.
         end_tokens: Ids that end a request.
         block_tokens: Tokens per cache block.
+        model: What `model_hash` says of the model; empty: not yet known.
     """
 
     vocabulary: int
     end_tokens: frozenset[int]
     block_tokens: int = BLOCK_TOKENS
+    model: str = ""

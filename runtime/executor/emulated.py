@@ -55,6 +55,10 @@ class EmulatedExecutor:
         self._weights = weights
         caches = {b.name: b for plan in plans.values() for b in plan.of_place(Place.CACHE)}
         self._caches = {name: np.zeros(each.bytes, np.uint8) for name, each in caches.items()}
+        self._cache_views = {
+            name: self._caches[name].view(each.dtype.numpy).reshape(each.shape)
+            for name, each in caches.items()
+        }
         self._bound: dict[str, BoundPlan] = {}
         tools = tools_beside(next(iter(kernels.values())).library)
         for name, plan in plans.items():
@@ -92,6 +96,10 @@ class EmulatedExecutor:
             EmulatorError: A kernel broke a rule of the chip; no kernel was launched after it.
         """
         self._bound[plan].run_steps(steps)
+
+    def caches(self) -> Mapping[str, NDArray[Any]]:
+        """Return every cache by name, as views."""
+        return self._cache_views
 
     def counts(self, plan: str) -> RunCounts:
         """Return what the last run of a plan asked of the emulator."""

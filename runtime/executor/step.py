@@ -96,3 +96,7 @@ class StepExecutor(Executor, Protocol):
     def run_steps(self, plan: str, steps: int) -> None:
         """Run a plan so often; its control tensors are what the last step left, or the host."""
         ...
+
+    def caches(self) -> Mapping[str, NDArray[Any]]:
+        """Return every cache by name, as views ``[blocks, block length, ...]``."""
+        ...

@@ -23,7 +23,7 @@ from ascendfx.runtime.package.save_package import FORMAT, MANIFEST, TOKENIZER, W
 from ascendfx.runtime.progress import Progress, silent
 from ascendfx.runtime.start_engine import check_executor
 
-_FIELDS = ("target", "vocabulary", "end_tokens", "block_tokens", "tokenizer")
+_FIELDS = ("target", "vocabulary", "end_tokens", "block_tokens", "model", "tokenizer")
 _AGAIN = "copy the package again, or compile the model again"
 
 
@@ -75,7 +75,10 @@ def load(
         progress=progress,
     )
     config = ServingConfig(
-        manifest["vocabulary"], frozenset(manifest["end_tokens"]), manifest["block_tokens"]
+        manifest["vocabulary"],
+        frozenset(manifest["end_tokens"]),
+        manifest["block_tokens"],
+        manifest["model"],
     )
     return Engine(config, emulated, codec)
 

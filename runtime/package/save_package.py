@@ -10,6 +10,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.disk_error import disk_error, named_as
 from ascendfx.runtime.materialise_weight import materialise_weight
+from ascendfx.runtime.model_hash import model_hash
 from ascendfx.runtime.package.hashes import HASHES, hash_lines
 from ascendfx.runtime.package.write_plans import write_plans
 from ascendfx.runtime.package.write_tensors import TensorEntry, write_tensors
@@ -18,7 +19,7 @@ from ascendfx.runtime.progress import Progress, silent
 MANIFEST = "package.json"
 WEIGHTS = "weights.safetensors"
 TOKENIZER = "tokenizer.json"
-FORMAT = 2
+FORMAT = 3
 
 
 def save_package(compiled: CompiledModel, directory: Path, *, progress: Progress = silent) -> None:
@@ -102,6 +103,7 @@ def _write(compiled: CompiledModel, directory: Path, progress: Progress) -> None
         "vocabulary": compiled.config.vocabulary,
         "end_tokens": sorted(compiled.config.end_tokens),
         "block_tokens": compiled.config.block_tokens,
+        "model": compiled.config.model or model_hash(compiled),
         "tokenizer": compiled.tokenizer is not None,
     }
     text = (json.dumps(manifest, indent=1) + "\n").encode()

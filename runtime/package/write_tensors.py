@@ -10,7 +10,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,7 @@ def write_tensors(
     entries: Sequence[TensorEntry],
     load: Callable[[str], NDArray[Any]],
     *,
+    metadata: Mapping[str, str] | None = None,
     progress: Progress = silent,
 ) -> str:
     """Write ``path``; it exists completely or not at all.
@@ -66,6 +67,7 @@ def write_tensors(
         path: The file; its folder exists.
         entries: The tensors in file order.
         load: Returns the tensor of a name; called once for each, in order.
+        metadata: Texts for the header.
         progress: Told about ``write weights`` before each tensor and at the end.
 
     Returns:
@@ -74,7 +76,7 @@ def write_tensors(
     Raises:
         GraphError: The disk is full or not writable, or a tensor is not what its entry says.
     """
-    header = _header(entries)
+    header = _header(entries, metadata)
     needed = len(header) + sum(entry.bytes for entry in entries)
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -108,8 +110,8 @@ def _bytes(entry: TensorEntry, array: NDArray[Any]) -> memoryview:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
-def _header(entries: Sequence[TensorEntry]) -> bytes:
-    table: dict[str, Any] = {}
+def _header(entries: Sequence[TensorEntry], metadata: Mapping[str, str] | None) -> bytes:
+    table: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     start = 0
     for entry in entries:
         table[entry.name] = {

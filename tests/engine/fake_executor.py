@@ -52,6 +52,7 @@ class FakeExecutor:
         chunk: int = 4,
         steps: int = 4,
         right: float = 0.5,
+        plans: tuple[str, ...] = ("decode", "prefill"),
     ) -> None:
         self.block = block_tokens
         self.drafts = drafts
@@ -66,6 +67,7 @@ class FakeExecutor:
             ),
             "prefill": Capacities(chunk, 1, context, blocks, table_blocks, drafts=drafts),
         }
+        self._capacities = {name: self._capacities[name] for name in plans}
         shapes = {
             **dict.fromkeys(("token_ids", "positions", "slots", "row_request"), (rows,)),
             "block_table": (places, table_blocks),
@@ -90,6 +92,10 @@ class FakeExecutor:
     def control(self, plan: str, name: str) -> Array:
         assert plan == "decode"
         return self.controls[name]
+
+    def caches(self) -> dict[str, Array]:
+        parts = {"cache.0.0": self._tokens, "cache.draft.0.0": self._places}
+        return {name: each.reshape(-1, self.block) for name, each in parts.items()}
 
     def run(self, plan: str, inputs: StepInputs) -> StepOutputs:
         assert plan == "prefill"
