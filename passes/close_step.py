@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, GraphBuilder, Value
 from ascendfx.ir.ops import AdvanceRequests, Argmax, Input, SampleTokens, VerifyDrafts
@@ -12,6 +11,7 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import TensorType
 from ascendfx.passes.drop_batch_axis import ROWS
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.serving_steps import block_tokens
 from ascendfx.passes.step_inputs import (
     CACHE_PREFIX,
     chooses_rows,
@@ -70,8 +70,10 @@ class CloseStep(ProgramPass):
         inputs = add_inputs(builder, controls, main)
         moved = _copy(main, builder, inputs, every_row=self.kind == "decode")
         _, logits, *rest = (moved[v] for v in main.outputs)
-        close = self._decode if self.kind == "decode" else _prefill
-        tokens, advanced = close(builder, inputs, logits)
+        if self.kind == "decode":
+            tokens, advanced = self._decode(builder, inputs, logits, block_tokens(program))
+        else:
+            tokens, advanced = _prefill(builder, inputs, logits)
         hidden = rest[: len(rest) - len(cache_inputs(main))]
         caches = rest[len(hidden) :]
         closed = builder.build(tokens, logits, *hidden, *advanced, *caches)
@@ -79,7 +81,7 @@ class CloseStep(ProgramPass):
         return PassResult(Program((closed, *program.graphs[1:]), program.recipes))
 
     def _decode(
-        self, builder: GraphBuilder, inputs: Mapping[str, Value], logits: Value
+        self, builder: GraphBuilder, inputs: Mapping[str, Value], logits: Value, block: int
     ) -> tuple[Value, tuple[Value, ...]]:
         choice = [inputs[name] for name in ("options", "state", "stop_ids")]
         rows = [inputs[name] for name in ("positions", "row_request")]
@@ -89,7 +91,7 @@ class CloseStep(ProgramPass):
         )
         operands = (*(inputs[name] for name in _ADVANCED), accepted, new)
         kept = (inputs["emitted"], inputs["step"])
-        advance = AdvanceRequests(self.drafts, BLOCK_TOKENS)
+        advance = AdvanceRequests(self.drafts, block)
         return sampled, builder.add_multi(advance, *operands, *kept)
 
 

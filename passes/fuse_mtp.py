@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
 from ascendfx.ir.ops import (
@@ -27,6 +26,7 @@ from ascendfx.passes.close_step import cache_inputs
 from ascendfx.passes.draft_licence import draft_licence
 from ascendfx.passes.expose_hidden import CHAININGS, check_chaining
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.serving_steps import block_tokens
 from ascendfx.passes.shifted_convention import check_shifted_convention
 from ascendfx.passes.step_inputs import (
     CACHE_PREFIX,
@@ -203,6 +203,7 @@ class _Step:
         self._drafts = drafts
         self._decodes = any(isinstance(node.op, AdvanceRequests) for node in main.nodes)
         self._keeps = len(drafts) > 1
+        self._block = block_tokens(Program((main,)))
         self._builder = GraphBuilder(main.name)
         self._moved: dict[Value, Value] = {}
         self._inputs: dict[str, Value] = {}
@@ -280,7 +281,7 @@ class _Step:
 
     def _aligned(self, hidden: Value, accepted: Value, new: Value) -> _Rows:
         operands = (self._inputs[name] for name in ("token_ids", "block_table", "state"))
-        align = AlignDrafts(len(self._drafts), BLOCK_TOKENS)
+        align = AlignDrafts(len(self._drafts), self._block)
         ids, positions, slots, last, keep_at, found_at, recent = self._builder.add_multi(
             align, *operands, accepted, new, self._inputs[RECENT]
         )

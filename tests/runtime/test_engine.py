@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,12 +11,13 @@ from ascendfx.codegen.ascendc.launch_plan import Capacities
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import ArraySource
 from ascendfx.ir.text.parser import parse_program
+from ascendfx.passes.close_step import CloseStep
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.random_weights import random_weights
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.executor.reference import ReferenceExecutor
-from ascendfx.runtime.executor.step import Executor, StepInputs, StepOutputs
+from ascendfx.runtime.executor.step import StepExecutor, StepInputs, StepOutputs
 from tests.passes.serving_steps import full_logits
 
 PROGRAM = Path(__file__).parents[1] / "passes" / "programs" / "latent_attention.ir"
@@ -30,7 +32,7 @@ def engine(
     serving = DeriveIncrementalForm(block_tokens=BLOCK).run(PLAIN).program
     table = 8
     executor = ReferenceExecutor(
-        {"decode": serving, "prefill": serving},
+        {kind: CloseStep(kind).run(serving).program for kind in ("decode", "prefill")},
         {
             "decode": Capacities(batch, batch, table * BLOCK, blocks, table),
             "prefill": Capacities(chunk, 1, table * BLOCK, blocks, table),
@@ -142,18 +144,26 @@ def test_a_request_larger_than_the_whole_cache_is_refused() -> None:
 class Interrupted:
     """Runs steps until one is interrupted."""
 
-    def __init__(self, executor: Executor, steps: int) -> None:
+    def __init__(self, executor: StepExecutor, steps: int) -> None:
         self._executor = executor
         self._steps = steps
 
-    def capacities(self, plan: str) -> Capacities:
-        return self._executor.capacities(plan)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._executor, name)
 
     def run(self, plan: str, inputs: StepInputs) -> StepOutputs:
+        self._count()
+        return self._executor.run(plan, inputs)
+
+    def run_steps(self, plan: str, steps: int) -> None:
+        for _ in range(steps):
+            self._count()
+            self._executor.run_steps(plan, 1)
+
+    def _count(self) -> None:
         self._steps -= 1
         if self._steps == -1:
             raise KeyboardInterrupt
-        return self._executor.run(plan, inputs)
 
 
 @pytest.mark.parametrize("steps", range(12))
