@@ -256,7 +256,7 @@ def _write_sampler(out: CppWriter, plan: SampleTokensPlan) -> None:
         out.lines(MEMBERS.splitlines())
         out.line()
         with out.block(
-            "__aicore__ inline void Init(TPipe& pipe, const GlobalTensor<Element>& logits)"
+            "__aicore__ inline void Init(TPipe& pipe, const GlobalTensor<Element>& rows)"
         ):
             _write_init(out, plan)
         for text in (LOADING.replace("@VALUES@", loaded), SCANNING, CHOOSING, BEYOND, SAMPLING):
@@ -272,7 +272,7 @@ def _write_init(out: CppWriter, plan: SampleTokensPlan) -> None:
         if buffer.kind is BufferKind.SCRATCH:
             tensor = buffer.name.removesuffix("Buffer")
             out.line(f"{tensor} = {buffer.name}.Get<{scalars.get(tensor, 'float')}>();")
-    out.line("source = logits;")
+    out.line("logits = rows;")
     out.line("CreateVecIndex(index, static_cast<int32_t>(0), TILE);")
     if plan.columns % 64:
         out.line("// Comparisons read whole repeats, the last one beyond the row.")

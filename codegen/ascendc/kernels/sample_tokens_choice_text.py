@@ -147,7 +147,7 @@ __aicore__ inline Cut Border(uint32_t tokensWanted, float wantedMass) {
     uint32_t within = COLUMNS;  // of `low`, which is enough
     float middle = threshold;
     float step = 1.0f / inverse;
-    for (uint32_t pass = 0;; ++pass) {
+    for (uint32_t pass = 0; pass < HALVINGS + 33; ++pass) {
         uint32_t tokens = 0;
         float mass = 0.0f;
         Measure(middle, tokens, mass);

@@ -109,9 +109,10 @@ __aicore__ inline void MergeLists(const LocalTensor<float>& to, const LocalTenso
 __aicore__ inline void MergeSets(const LocalTensor<float>& to, const LocalTensor<float>& from,
                                  uint32_t length, uint32_t sets) {
     MrgSort4Info merge;
-    for (uint32_t i = 0; i < 4; ++i) {
-        merge.elementLengths[i] = static_cast<uint16_t>(length);
-    }
+    merge.elementLengths[0] = static_cast<uint16_t>(length);
+    merge.elementLengths[1] = static_cast<uint16_t>(length);
+    merge.elementLengths[2] = static_cast<uint16_t>(length);
+    merge.elementLengths[3] = static_cast<uint16_t>(length);
     merge.ifExhaustedSuspension = false;
     merge.validBit = 15;
     merge.repeatTimes = static_cast<uint8_t>(sets);
@@ -176,7 +177,7 @@ struct Sampler {
     LocalTensor<float> work;
     LocalTensor<float> pair;
 
-    GlobalTensor<Element> source;
+    GlobalTensor<Element> logits;
     uint64_t rowStart;
     LocalTensor<int32_t> stops;
     uint32_t bans;  // how many columns of `stops` are looked at
@@ -193,7 +194,7 @@ struct Sampler {
     uint32_t seen;    // candidates
     uint32_t waiting;  // of them not sorted, with fillers
 
-    __aicore__ inline void Init(TPipe& pipe, const GlobalTensor<Element>& logits) {
+    __aicore__ inline void Init(TPipe& pipe, const GlobalTensor<Element>& rows) {
         pipe.InitBuffer(sortedBuffer, 12288);
         sorted = sortedBuffer.Get<float>();
         pipe.InitBuffer(mergedBuffer, 20480);
@@ -221,7 +222,7 @@ struct Sampler {
         pipe.InitBuffer(pairBuffer, 32);
         pair = pairBuffer.Get<float>();
         pipe.InitBuffer(logitQueue, 2, 16384);
-        source = logits;
+        logits = rows;
         CreateVecIndex(index, static_cast<int32_t>(0), TILE);
         Duplicate(weights, 0.0f, static_cast<int32_t>(TILE));
         Duplicate(newValues, 0.0f, static_cast<int32_t>(TILE));
@@ -234,7 +235,7 @@ struct Sampler {
     // Starts the copy of a tile; one tile is on its way while another is worked on.
     __aicore__ inline void Fetch(uint32_t start) {
         LocalTensor<Element> next = logitQueue.AllocTensor<Element>();
-        CopyIn(next, source[rowStart + start], 1, CountOf(start) * ELEMENT_BYTES, 0, 0);
+        CopyIn(next, logits[rowStart + start], 1, CountOf(start) * ELEMENT_BYTES, 0, 0);
         logitQueue.EnQue(next);
     }
 
@@ -398,8 +399,8 @@ struct Sampler {
     __aicore__ inline void Keep(uint32_t first, uint32_t count) {
         const uint32_t lists = (count + LIST - 1) / LIST;
         const int32_t missing = static_cast<int32_t>(lists * LIST - count);
-        Duplicate(newValues[first + count], LOWEST, missing);
-        Duplicate(newIds[first + count], 0, missing);
+        Duplicate(newValues[count], LOWEST, missing);  // only those of the last call, at the front
+        Duplicate(newIds[count], 0, missing);
         Sort32(sorted, newValues[first], newIds[first].ReinterpretCast<uint32_t>(),
                lists * LIST / 32);
         MergeSets(merged, sorted, LIST / 16, lists * 4);
@@ -411,12 +412,12 @@ struct Sampler {
         merge.ifExhaustedSuspension = false;
         merge.validBit = static_cast<uint16_t>((2 << lists) - 1);
         merge.repeatTimes = 1;
-        MrgSortSrcList<float> lines;
-        lines.src1 = kept;
-        lines.src2 = sorted;
-        lines.src3 = sorted[2 * LIST];
-        lines.src4 = sorted[4 * LIST];
-        MrgSort(merged, lines, merge);
+        MrgSortSrcList<float> source;
+        source.src1 = kept;
+        source.src2 = sorted;
+        source.src3 = sorted[2 * LIST];
+        source.src4 = sorted[4 * LIST];
+        MrgSort(merged, source, merge);
         DataCopy(kept, merged, 2 * KEPT);
         threshold = kept.GetValue(2 * rank - 2);
     }
@@ -574,7 +575,7 @@ struct Sampler {
         uint32_t within = COLUMNS;  // of `low`, which is enough
         float middle = threshold;
         float step = 1.0f / inverse;
-        for (uint32_t pass = 0;; ++pass) {
+        for (uint32_t pass = 0; pass < HALVINGS + 33; ++pass) {
             uint32_t tokens = 0;
             float mass = 0.0f;
             Measure(middle, tokens, mass);
