@@ -4,20 +4,24 @@ One core takes a row at a time and reads it once, in tiles. Per tile it keeps th
 sum of ``exp((x - maximum) / temperature)``, so that no sum ever overflows; rows with filters also
 keep the ``KEPT`` best candidates: what is larger than the least of them is compacted
 (`GatherMask`) and, whenever ``CHUNK`` wait, sorted and merged (`Sort32`, `MrgSort`). No row is
-sorted, no prefix sum made, and what a pass costs depends neither on k nor on p:
+sorted and no prefix sum made. Behind the pass,
 
 * a greedy row is done; a row without filters chooses a tile by the sums and reads it once more;
 * a row with filters finds its prefix among the kept ones, sorts those by id and draws.
 
-The draw walks in the order of ids, by sums of halves (`Find`).
+The draw walks in the order of ids, by sums of halves (`Find`). For V = 129,280 in f32 a row with
+filters takes 37 copies and 380 to 450 vector instructions on 8.0 to 8.7 elements per logit, one
+without 186 on 5.3, a greedy one 168 on 5.1, whatever k, p and their mixture are. A smaller k leaves
+fewer candidates to sort, at 2 records per cycle: by the rates of the vector unit the sorting takes
+a third of the time for k = 1 and half for k = 1,000 or a nucleus.
 
 **Rows whose prefix is longer than what is kept** (k above ``KEPT``, or a nucleus or a min-p that
 does not end within it; a row that has ``KEPT`` finite logits or fewer never is one) are exact, too:
 the end of the prefix is found by bisection on the value with counts and masses, one read per step,
 about 20 for each of top-k and top-p, at most ``HALVINGS + 33``; equal values at the end are counted
-by id; two more reads draw. For V = 129,280 that is some 40 times the cost of other rows. Of the
-filters in use it needs a flat distribution at a high temperature: 1,024 tokens that together are
-less likely than ``top_p``.
+by id; two more reads draw. For V = 129,280 that is 14 times the vector work of other rows and 25
+reads, twice this for a row that needs both. Of the filters in use it needs a flat distribution, as
+at a high temperature: 1,024 tokens that together are less likely than ``top_p``.
 
 **Rounding.** With ``u = 2^-24`` and ``d`` the distance of a logit to the maximum over the
 temperature, a weight is off by ``(3 d + 9) u`` relatively, sums of them by another
