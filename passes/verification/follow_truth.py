@@ -108,7 +108,7 @@ def follow_truth(
         case Form.ROWS:
             for text in range(len(truth.tokens)):
                 yield follower.step(_rows(truth, text))
-        case Form.SERVING:
+        case Form.SERVING | Form.STEP:
             yield from _in_steps(follower, steps)
 
 
