@@ -83,6 +83,8 @@ def test_the_vocabulary_of_deepseek_v3(dtype: DType) -> None:
         {"temperature": 3.0, "min_p": 0.02},
         {"temperature": 2.0, "top_k": 8_000, "top_p": 0.9999999, "min_p": 0.001},
         {"temperature": 2.0, "top_k": 8_999, "min_p": 1e-4},
+        {"temperature": 0.1, "top_k": 1_025, "top_p": 0.3},  # the nucleus ends far before k does
+        {"temperature": 0.3, "top_k": 1_025, "min_p": 0.1},
     ],
 )
 def test_prefixes_longer_than_what_is_kept(options: dict[str, float], dtype: DType) -> None:

@@ -480,24 +480,29 @@ struct Sampler {
         const bool isNucleus = topP < 1.0f;
         uint32_t prefix = seen < KEPT ? seen : KEPT;
         bool isWhole = COLUMNS <= KEPT || !(threshold > LOWEST);  // nothing was dropped
-        const bool isKnown = isWhole || wanted <= prefix || wanted == COLUMNS || !isNucleus;
+        Cut cut;
+        cut.low = LEAST;
+        cut.high = LEAST;
+        cut.ties = 0;
+        cut.tokens = COLUMNS;
+        cut.mass = total;
+        if (!isWhole && wanted > prefix && wanted < COLUMNS) {
+            cut = Border(wanted, 0.0f);
+        }
         Unzip(newValues, kept, 1);
         Weigh(weights, newValues, maximum, KEPT);
-        float mass = total;
         if (wanted <= prefix) {
             prefix = wanted;
             isWhole = true;
-            mass = Sum(weights, prefix);
+            cut.mass = Sum(weights, prefix);
         }
-        if (isNucleus && isKnown) {
-            const float target = topP * mass;
-            if (Sum(weights, prefix) >= target) {
-                const uint32_t reached = Find(weights, KEPT, target, true) + 1;
-                prefix = reached < prefix ? reached : prefix;
-                isWhole = true;
-            }
+        const float target = topP * cut.mass;
+        if (isNucleus && Sum(weights, prefix) >= target) {
+            const uint32_t reached = Find(weights, KEPT, target, true) + 1;
+            prefix = reached < prefix ? reached : prefix;
+            isWhole = true;
         }
-        if (minP > 0.0f && isKnown) {
+        if (minP > 0.0f) {
             uint32_t low = 1;  // the first is always kept
             for (uint32_t high = prefix; low < high;) {
                 const uint32_t middle = (low + high + 1) / 2;
@@ -510,7 +515,14 @@ struct Sampler {
             isWhole = isWhole || low < prefix;
             prefix = low;
         }
-        return isWhole && isKnown ? ChooseKept(prefix, u) : ChooseBeyond(topP, minP, u);
+        if (isWhole) {
+            return ChooseKept(prefix, u);
+        }
+        if (isNucleus) {
+            const Cut nucleus = Border(COLUMNS, target);
+            cut = nucleus.tokens < cut.tokens ? nucleus : cut;
+        }
+        return ChooseBeyond(cut, minP, u);
     }
 
     // Draws from the first `prefix` kept ones in the order of ids, which a second sorting gives.
@@ -564,7 +576,8 @@ struct Sampler {
     }
 
     // The shortest prefix of all logits that has `tokensWanted` tokens, or the mass `wantedMass` if
-    // that is above 0. It ends at the threshold or below.
+    // that is above 0, by bisection on the value, a read per step. It ends at the threshold or
+    // below.
     __aicore__ inline Cut Border(uint32_t tokensWanted, float wantedMass) {
         Cut cut;
         cut.low = LEAST;
@@ -612,7 +625,8 @@ struct Sampler {
             const float missing = (wantedMass - aboveMass) / weight;
             cut.ties = equal;
             if (missing < static_cast<float>(equal)) {
-                cut.ties = static_cast<uint32_t>(static_cast<int32_t>(missing));
+                cut.ties =
+                    static_cast<uint32_t>(static_cast<int32_t>(missing > 0.0f ? missing : 0.0f));
                 cut.ties += aboveMass + static_cast<float>(cut.ties) * weight < wantedMass;
             }
         }
@@ -649,23 +663,8 @@ struct Sampler {
         return found;
     }
 
-    // The exact way for rows whose prefix is longer than what was kept: its end by bisection, a
-    // read
-    // per step; then the masses of the tiles; then one tile.
-    __aicore__ inline uint32_t ChooseBeyond(float topP, float minP, float u) {
-        Cut cut;
-        cut.low = LEAST;
-        cut.high = LEAST;
-        cut.ties = 0;
-        cut.tokens = COLUMNS;
-        cut.mass = total;
-        if (wanted < COLUMNS) {
-            cut = Border(wanted, 0.0f);
-        }
-        if (topP < 1.0f) {
-            const Cut nucleus = Border(COLUMNS, topP * cut.mass);
-            cut = nucleus.tokens < cut.tokens ? nucleus : cut;
-        }
+    // Draws from a prefix that is longer than what was kept: masses of the tiles, then one of them.
+    __aicore__ inline uint32_t ChooseBeyond(const Cut& cut, float minP, float u) {
         uint32_t left = cut.ties;
         float sum = 0.0f;
         Fetch(0);
