@@ -41,6 +41,7 @@ LEAVES: tuple[type[Op], ...] = (ops.Call, ops.Input, ops.Param)
 TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.Add: Translation(arithmetic("Add")),
     ops.AdvanceRequests: Translation(device_only.device_only),
+    ops.AlignDrafts: Translation(device_only.device_only),
     ops.Argmax: Translation(ordering.argmax),
     ops.Attention: Translation(attention.attention, function=True),
     ops.CacheRead: Translation(indexing.cache_read, function=True),
@@ -107,7 +108,6 @@ TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.TakeAlong: Translation(indexing.take_along),
     ops.Topk: Translation(ordering.topk),
     ops.Transpose: Translation(movement.transpose),
-    ops.AlignDrafts: Translation(device_only.device_only),
     ops.VerifyDrafts: Translation(device_only.device_only),
 }
 """Every operation but the leaves, in the order of `OPS`."""
