@@ -1,6 +1,7 @@
 """Steps that prepare the next one, over a plan that cannot: the host does it in between."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -129,12 +130,9 @@ class HostedSteps:
 def hosted(executor: Executor, block_tokens: int) -> Any:
     """Return ``executor`` if its decode step prepares the next one, else `HostedSteps` over it."""
     control: Callable[[str, str], Array] | None = getattr(executor, "control", None)
-    if control is not None:
-        try:
-            control("decode", "state")
-        except KeyError:
-            pass
-        else:
+    for plan in ("decode", "prefill") if control else ():  # a package may hold one of them
+        with suppress(KeyError):
+            control(plan, "state")
             return executor
     return HostedSteps(executor, block_tokens)
 
