@@ -130,7 +130,9 @@ class HostedSteps:
 def hosted(executor: Executor, block_tokens: int) -> Any:
     """Return ``executor`` if its decode step prepares the next one, else `HostedSteps` over it."""
     control: Callable[[str, str], Array] | None = getattr(executor, "control", None)
-    for plan in ("decode", "prefill") if control else ():  # a package may hold one of them
+    if control is None:
+        return HostedSteps(executor, block_tokens)
+    for plan in ("decode", "prefill"):  # a package may hold one of them
         with suppress(KeyError):
             control(plan, "state")
             return executor
