@@ -10,6 +10,7 @@ from ascendfx.codegen.ascendc.kernels.advance_requests import (
     emit_advance_requests,
     plan_advance_requests,
 )
+from ascendfx.codegen.ascendc.kernels.align_drafts import emit_align_drafts, plan_align_drafts
 from ascendfx.codegen.ascendc.kernels.argmax import emit_argmax, plan_argmax
 from ascendfx.codegen.ascendc.kernels.combine_attention_splits import (
     emit_combine_attention_splits,
@@ -38,7 +39,7 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import RowView
 from ascendfx.codegen.ascendc.kernels.verify_drafts import emit_verify_drafts, plan_verify_drafts
 from ascendfx.codegen.ascendc.kernels.write_cache import emit_write_cache, plan_write_cache
 from ascendfx.ir.graph import Graph
-from ascendfx.ir.step_state import STATE_COLUMNS, STEP_COLUMNS, STOP_COLUMNS, State
+from ascendfx.ir.step_state import RECENT_COLUMNS, STATE_COLUMNS, STEP_COLUMNS, STOP_COLUMNS, State
 from ascendfx.ir.tensor_type import DType
 from tests.kernels.attention_shapes import decode_shape
 from tests.kernels.chain_graphs import latent, residual_norm, rotary, swiglu
@@ -142,6 +143,27 @@ def _verify() -> Case:
         "state": random.integers(0, 5, (140, STATE_COLUMNS)).astype(np.int32),
     }
     return _case(emit_verify_drafts(plan, "verify_drafts"), op_inputs, (0, 1, 77, 140))
+
+
+def _align() -> Case:
+    n = 140
+    plan = plan_align_drafts(
+        requests=DeviceSize(0, n), drafts=3, block=4, table_blocks=5, target=FEW_CORES
+    )
+    random = np.random.default_rng(0)
+    state = random.integers(0, 5, (n, STATE_COLUMNS))
+    state[:, State.LENGTH] = random.integers(0, 24, n)
+    state[:, State.FINISHED] = random.integers(0, 2, n) * (random.random(n) < 0.3)
+    inputs = {
+        "token_ids": random.integers(0, 90, 4 * n),
+        "block_table": random.integers(-1, 90, (n, 5)),
+        "state": state,
+        "accepted": random.integers(0, 4, n),
+        "new_tokens": random.integers(100, 190, n),
+        "recent": random.integers(200, 290, (n, RECENT_COLUMNS)),
+    }
+    numbers: dict[str, Array] = {name: each.astype(np.int32) for name, each in inputs.items()}
+    return _case(emit_align_drafts(plan, "align_drafts"), numbers, (0, 1, 77, n))
 
 
 def _shift() -> Case:
@@ -266,6 +288,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "route": _route,
     "sample": _sample,
     "verify": _verify,
+    "align": _align,
     "shift": _shift,
     "advance_drafts": _advance(3, drafting=True),
     "advance_placeholders": _advance(2, drafting=False),
