@@ -17,7 +17,7 @@ from ascendfx.passes.expose_hidden import CHAININGS, check_chaining
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.registered_rules import require_registered
 from ascendfx.passes.rule import Rule
-from ascendfx.runtime.checkpoint.capture_model import capture_model
+from ascendfx.runtime.checkpoint.capture_model import capture_model, draft_layer_count
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.device_memory import check_caches
 from ascendfx.runtime.draft_stages import draft_stage_names, drafts_of_plan, serve_drafts
@@ -98,9 +98,12 @@ def compile_model(
     writer = DumpWriter(dump_dir) if dump_dir else None
     if writer:  # before the work, not after it
         about = verify_header(verify, verify_tokens, verify_length)
-        writer.begin(replace(_header(model, dtype, chip, limits, strategy, plans), verify=about))
+        layers = _draft_layers(model, draft, wanted)
+        header = _header(model, dtype, chip, limits, strategy, plans)
+        stages = ("serving", *draft_stage_names(plans, layers), *plans)
+        writer.begin(replace(header, verify=about, stages=stages))
     captured = _captured(
-        model, dtype, trace_folder, progress, drafts=bool(wanted) and (draft or True)
+        model, dtype, trace_folder, progress, drafts=draft if draft is not None else bool(wanted)
     )
     verifier = start_verifier(captured, verify_tokens, verify_length, progress) if verify else None
     rewriting = Rewriting(writer, verifier, progress)
@@ -154,6 +157,15 @@ def _check_draft(draft: "nn.Module | None", limits: Limits) -> None:
         )
 
 
+def _draft_layers(
+    model: "nn.Module | str | PathLike[str]", draft: "nn.Module | None", wanted: int
+) -> int:
+    """Return how many distinct draft layers a compilation has; a caller gives one."""
+    if wanted and draft is None and isinstance(model, str | PathLike):
+        return min(wanted, draft_layer_count(Path(model)))
+    return min(wanted, 1)
+
+
 def _captured(
     model: "nn.Module | str | PathLike[str]",
     dtype: str | None,
@@ -205,5 +217,5 @@ def _header(
         target=target.name,
         limits=asdict(limits),
         strategy=strategy,
-        stages=("serving", *draft_stage_names(plans, min(limits.draft_tokens, 1)), *plans),
+        stages=("serving", *plans),
     )

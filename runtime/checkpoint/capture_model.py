@@ -204,6 +204,15 @@ def _allowed(key: str, allowed: Iterable[str]) -> bool:
     return key in allowed or any(e.startswith(".") and key.endswith(e) for e in allowed)
 
 
+def draft_layer_count(directory: Path) -> int:
+    """Return how many draft layers the configuration of a directory names.
+
+    Raises:
+        GraphError: The directory has no configuration.
+    """
+    return len(_draft_layers(read_config(directory)))
+
+
 def _check_packages(*names: str) -> None:
     for name in names:
         if find_spec(name) is None:
