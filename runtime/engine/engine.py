@@ -30,8 +30,7 @@ from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.text_codec import TextCodec
 from ascendfx.runtime.engine.text_pieces import TextPieces
 from ascendfx.runtime.engine.transfer_record import TransferRecord
-from ascendfx.runtime.executor.hosted_steps import hosted
-from ascendfx.runtime.executor.step import Executor
+from ascendfx.runtime.executor.step import StepExecutor
 from ascendfx.runtime.model_hash import model_hash
 
 if TYPE_CHECKING:
@@ -55,7 +54,7 @@ class Engine:
     def __init__(
         self,
         config: ServingConfig,
-        executor: Executor,
+        executor: StepExecutor,
         codec: TextCodec | None = None,
         *,
         compiled: "CompiledModel | None" = None,
@@ -68,15 +67,15 @@ class Engine:
         self.executor = executor
 
     @property
-    def executor(self) -> Executor:
+    def executor(self) -> StepExecutor:
         """What runs the steps; another one begins with an empty cache and without requests."""
         return self._executor
 
     @executor.setter
-    def executor(self, executor: Executor) -> None:
+    def executor(self, executor: StepExecutor) -> None:
         policy = self._scheduler.policy if hasattr(self, "_scheduler") else None
         self._executor = executor
-        self._device = Device(hosted(executor, self.config.block_tokens), self.config.block_tokens)
+        self._device = Device(executor, self.config.block_tokens)
         self._scheduler = Scheduler(self._device)
         self._scheduler.policy = policy
         self._checks = RequestChecks(self.config, self._device, self._codec)

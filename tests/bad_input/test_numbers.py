@@ -27,6 +27,7 @@ from ascendfx.runtime.number_range import first_beyond, first_not_finite
 from ascendfx.runtime.package.save_package import save_package
 from ascendfx.runtime.start_engine import start_engine
 from tests.bad_input.ended import LIMITS, WEIGHTS
+from tests.engine.hosted_steps import HostedSteps
 
 FORMATS = [np.float64, np.float32, np.float16, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn]
 
@@ -179,7 +180,8 @@ def test_logits_without_meaning_end_the_run_and_name_the_prompt(
     engine = start_engine(compiled, "reference")
     right = engine.executor
     wanted = engine.generate([[1, 2], [3]], max_new_tokens=3)
-    engine.executor = _Formatted(Overflowing(right, number, plan, row), dtype)
+    wrong = _Formatted(Overflowing(right, number, plan, row), dtype)
+    engine.executor = HostedSteps(wrong, engine.config.block_tokens)
     with pytest.raises(GraphError) as caught:
         engine.generate([[1, 2], [3]], max_new_tokens=3)
     assert caught.value.code == "logits-overflow"

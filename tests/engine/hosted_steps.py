@@ -1,7 +1,5 @@
 """Steps that prepare the next one, over a plan that cannot: the host does it in between."""
 
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -125,18 +123,6 @@ class HostedSteps:
             kept = np.zeros((len(kept), logits.shape[1]), logits.dtype)
             self._controls["logits"] = kept
         kept[places] = logits
-
-
-def hosted(executor: Executor, block_tokens: int) -> Any:
-    """Return ``executor`` if its decode step prepares the next one, else `HostedSteps` over it."""
-    control: Callable[[str, str], Array] | None = getattr(executor, "control", None)
-    if control is None:
-        return HostedSteps(executor, block_tokens)
-    for plan in ("decode", "prefill"):  # a package may hold one of them
-        with suppress(KeyError):
-            control(plan, "state")
-            return executor
-    return HostedSteps(executor, block_tokens)
 
 
 def _choose(
