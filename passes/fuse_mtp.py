@@ -89,7 +89,7 @@ class FuseMtp(ProgramPass):
                 absolute positions.
         """
         check_chaining(self.chaining)
-        parts = _parts_of(self.drafts, self.chaining, program.name)
+        parts = _parts_of(self.drafts, self.chaining, program)
         distinct = tuple({id(part): part for part in parts}.values())
         licences = [draft_licence(each) for each in {id(d): d for d in self.drafts}.values()]
         graphs = (_Step(program.main, parts).run(), *program.graphs[1:])
@@ -123,7 +123,7 @@ class _Part:
     recipes: Mapping[tuple[str, str], Graph]
 
 
-def _parts_of(drafts: Sequence[Program], chaining: str, step: str) -> tuple[_Part, ...]:
+def _parts_of(drafts: Sequence[Program], chaining: str, step: Program) -> tuple[_Part, ...]:
     """Return the part of each depth; equal programs share theirs."""
     known: list[tuple[Program, _Part]] = []
     parts: list[_Part] = []
@@ -136,8 +136,8 @@ def _parts_of(drafts: Sequence[Program], chaining: str, step: str) -> tuple[_Par
     return tuple(parts)
 
 
-def _part(draft: Program, name: str, chaining: str, step: str) -> _Part:
-    entry = draft.main
+def _part(draft: Program, name: str, chaining: str, main: Program) -> _Part:
+    entry, step = draft.main, main.name
     if len(entry.outputs) != 4 + len(cache_inputs(entry)):
         raise GraphError(
             code="no-draft-form",
@@ -149,13 +149,15 @@ def _part(draft: Program, name: str, chaining: str, step: str) -> _Part:
     hidden = normed if chaining == "post-norm" else raw
     trimmed = entry.part((tokens, hidden, *caches), keep=entry.inputs)
     graphs = {g.name: f"{name}_{g.name}" for g in draft.graphs[1:]} | {entry.name: step}
-    made = {param for owner, param in draft.recipes if owner == entry.name}
-    params = {param: f"{name}.{param}" for param in made}
+    # What both make of the same parameters in the same way, such as rotary tables, is one weight.
+    own = {param: recipe for (owner, param), recipe in draft.recipes.items() if owner == entry.name}
+    shared = {p for p, recipe in own.items() if main.recipes.get((step, p)) == recipe}
+    params = {param: f"{name}.{param}" for param in own if param not in shared}
     functions = tuple(_renamed(graph, graphs, {}) for graph in draft.graphs[1:])
     recipes: dict[tuple[str, str], Graph] = {}
     for (owner, param), recipe in draft.recipes.items():
         if owner == entry.name:
-            recipes[step, params[param]] = _renamed(recipe, {}, params)
+            recipes[step, params.get(param, param)] = _renamed(recipe, {}, params)
         else:
             recipes[graphs[owner], param] = recipe
     return _Part(_renamed(trimmed, graphs, params), functions, recipes)

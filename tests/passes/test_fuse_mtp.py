@@ -216,3 +216,18 @@ def test_passes_are_pure() -> None:
     step, draft = _closed("decode", 1), _draft()
     assert FuseMtp((draft,)).run(step).program == FuseMtp((_draft(),)).run(step).program
     assert replace(FuseMtp((draft,))) == FuseMtp((draft,))
+
+
+@pytest.mark.parametrize("same", [True, False])
+def test_a_weight_that_both_derive_in_the_same_way_is_one(*, same: bool) -> None:
+    def derived(program: Program, op: str) -> Program:
+        recipe = f'graph @r {{\n  %0 = param "frequency" : f32[2]\n  %1 = {op} %0 : f32[2]\n'
+        graph = parse_program(f"{recipe}  return %1\n}}\n").main
+        return Program(program.graphs, {(program.name, "frequency"): graph})
+
+    step = derived(_closed("decode", 1), "negate")
+    draft = derived(_draft(), "negate" if same else "exp")
+    fused = FuseMtp((draft,)).run(step).program
+    names = {op.name for node in fused.main.nodes if isinstance(op := node.op, Param)}
+    assert ("draft.frequency" in names) is not same
+    assert len([key for key in fused.recipes if key[0] == "model"]) == 2 - same
