@@ -211,6 +211,8 @@ def test_goldens(golden: Golden) -> None:
     requests = DeviceSize(1, 64)
     verify = plan_verify_drafts(requests=requests, drafts=1, target=TARGET)
     golden.check("ascendc/verify_drafts.cpp", emit_verify_drafts(verify, "verify").source)
+    align = plan_align_drafts(requests=requests, drafts=2, block=128, table_blocks=9, target=TARGET)
+    golden.check("ascendc/align_drafts.cpp", emit_align_drafts(align, "align").source)
     for known in (0, 2):
         shift = plan_shift_tokens(
             rows=DeviceSize(0, 128), requests=requests, depth=known // 2, known=known, target=TARGET
