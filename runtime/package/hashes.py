@@ -33,7 +33,11 @@ def read_hashes(directory: Path) -> dict[str, str]:
             hint="a package is what `ascendfx compile` or `engine.save` wrote",
         )
     found: dict[str, str] = {}
-    for line in hashes.read_text(encoding="utf-8", errors="replace").splitlines():
+    # Bytes, not text lines: another end of a line is a changed byte, too.
+    *lines, rest = hashes.read_bytes().decode(errors="replace").split("\n")
+    if rest:
+        raise damaged(directory, HASHES, "does not end with a line")
+    for line in lines:
         digest, gap, path = line.partition("  ")
         if not gap:
             raise damaged(directory, HASHES, "has a line without a path")

@@ -18,6 +18,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.package import load_package
 from ascendfx.runtime.package.load_package import load
 from tests.bad_input.ended import Command
+from tests.engine.hosted_steps import HostedSteps
 
 Damage = Callable[[Path], object]
 
@@ -218,6 +219,19 @@ def test_any_changed_byte_of_any_file_is_noticed(
     shutil.rmtree(package)
 
 
+def test_every_changed_end_of_a_line_of_the_list_of_hashes_is_noticed(
+    saved: Path, tmp_path: Path
+) -> None:
+    package = Path(shutil.copytree(saved, tmp_path / "pkg"))
+    whole = (package / "MANIFEST").read_bytes()
+    ends = [place for place, byte in enumerate(whole) if byte == ord("\n")]
+    for place in (ends[0], ends[len(ends) // 2], ends[-1]):
+        for other in (b"\v", b"\f", b"\x1c", b"\r"):
+            (package / "MANIFEST").write_bytes(whole[:place] + other + whole[place + 1 :])
+            with pytest.raises(GraphError, match=r"error\[package-damaged\]"):
+                load(package, kernel_cache=package / "cache")
+
+
 def test_every_file_of_a_package_has_a_hash_that_sha256sum_confirms(saved: Path) -> None:
     listed = {line.split("  ", 1)[1] for line in (saved / "MANIFEST").read_text().splitlines()}
     files = {str(each.relative_to(saved)) for each in saved.rglob("*") if each.is_file()}
@@ -240,14 +254,18 @@ def test_checking_weights_can_be_left_out_and_tells_how_far_it_is(
         load(package)
 
 
-class Unbuilt:
-    """Stands for an executor whose kernels need not be built."""
-
-    def __init__(self, *_: object, **__: object) -> None:
-        pass
+class _OneRow:
+    """The sizes of the smallest plans; nothing is run."""
 
     def capacities(self, _: str) -> Capacities:
         return Capacities(1, 1, 128, 1, 1)
+
+
+class Unbuilt(HostedSteps):
+    """Stands for an executor whose kernels need not be built."""
+
+    def __init__(self, *_: object, **__: object) -> None:
+        super().__init__(_OneRow(), 128)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_folder_that_is_no_package_is_left_alone(

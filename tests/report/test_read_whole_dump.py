@@ -124,8 +124,9 @@ def test_stages_that_were_not_reached_are_named(tmp_path: Path) -> None:
 
 
 def test_no_dump_no_format_no_kernel_text_have_their_own_code(tmp_path: Path) -> None:
-    for folder in (tmp_path / "nowhere", tmp_path):
-        with pytest.raises(GraphError, match="there is no directory") as caught:
+    missing = ((tmp_path / "nowhere", "there is no directory"), (tmp_path, "it has no dump.json"))
+    for folder, said in missing:
+        with pytest.raises(GraphError, match=said) as caught:
             read_whole_dump(folder)
         assert caught.value.code == "not-a-dump"
     dump = write_small_dump(tmp_path)
