@@ -37,10 +37,12 @@ class State(enum.IntEnum):
     """Moving average of acceptance, in units of 2^-16."""
     STEPS = 12
     """Steps taken so far."""
+    PLACE = 13
+    """The request's place in the decode batch, which is its row of the tables that plans share."""
 
 
 class Option(enum.IntEnum):
-    """Columns of ``options`` f32 ``[requests, 8]``: how a request wants its tokens chosen."""
+    """Columns of ``options`` f32 ``[requests, 16]``: how a request wants its tokens chosen."""
 
     TEMPERATURE = 0
     """0: the most likely token."""
@@ -51,8 +53,19 @@ class Option(enum.IntEnum):
     MIN_P = 3
     """0: no limit."""
     REPETITION = 4
+    """Positive logits of tokens of the text are divided by it, others multiplied; 0, 1: nothing."""
     PRESENCE = 5
+    """Taken off the logits of new tokens of the text; 0: nothing."""
     FREQUENCY = 6
+    """As PRESENCE, times how often the token was emitted."""
+    VERIFICATION = 7
+    """A `Verification`."""
+    THRESHOLD = 8
+    """Of `Verification.TYPICAL` and `Verification.RELAXED`."""
+    SCALE = 9
+    """Of `Verification.TYPICAL`."""
+    RANKS = 10
+    """Of `Verification.RELAXED`."""
 
 
 class Finish(enum.IntEnum):
@@ -66,6 +79,16 @@ class Finish(enum.IntEnum):
     CANCELLED = 5
 
 
+class Verification(enum.IntEnum):
+    """Which drafts are taken; see `ascendfx.ir.draft_acceptance`. The first three are lossless."""
+
+    EXACT = 0
+    REJECTION = 1
+    BLOCK = 2
+    TYPICAL = 3
+    RELAXED = 4
+
+
 class Stream(enum.IntEnum):
     """Which decision a random number is for; see `ascendfx.ir.uniform`."""
 
@@ -75,7 +98,7 @@ class Stream(enum.IntEnum):
 
 
 STATE_COLUMNS = 16
-OPTION_COLUMNS = 8
+OPTION_COLUMNS = 16
 STOP_COLUMNS = 8
 """Stop tokens of a request; -1 in columns that are not used."""
 STEP_COLUMNS = 8
@@ -83,6 +106,11 @@ STEP_COLUMNS = 8
 RECENT_COLUMNS = 8
 """Columns of ``recent`` i32 ``[requests, 8]``: column ``i`` is the token at position
 ``LENGTH - 1 - i``; what lies before the text is never read."""
+
+
+DRAFT_TOKENS = 32
+"""Columns of ``draft_ids`` and ``draft_probs`` ``[requests, drafts, 32]``: a draft is drawn from so
+many tokens, whose probabilities are kept until it is verified."""
 
 
 def hidden_window(drafts: int) -> int:

@@ -35,7 +35,11 @@ def philox(counter: tuple[Words, Words, Words, Words], key: tuple[Words, Words])
 
 
 def uniform(
-    low: NDArray[np.int64], high: NDArray[np.int64], index: NDArray[np.int64], stream: int
+    low: NDArray[np.int64],
+    high: NDArray[np.int64],
+    index: NDArray[np.int64],
+    stream: int,
+    step: NDArray[np.int64] | int = 0,
 ) -> NDArray[np.float64]:
     """Return numbers in [0, 1), multiples of 2^-24.
 
@@ -45,12 +49,14 @@ def uniform(
         index: Position of the token that is drawn: what other requests do, and which drafts were
             right, has no influence.
         stream: A `Stream`: what the number is for.
+        step: Tells the numbers of one position apart that several steps draw: those that decide
+            about drafts, which are dropped and drafted again.
     """
     zero = np.zeros_like(np.asarray(index, np.uint64))
-    counter = (_bits(index), zero + np.uint64(stream), zero, zero)
+    counter = (_bits(index), zero + np.uint64(stream), zero + _bits(step), zero)
     word = philox(counter, (_bits(low), _bits(high)))[0]
     return (word >> np.uint64(32 - BITS)).astype(np.float64) * 2.0**-BITS
 
 
-def _bits(values: NDArray[np.int64]) -> Words:
+def _bits(values: NDArray[np.int64] | int) -> Words:
     return np.asarray(values, np.int64).astype(np.uint64) & _WORD

@@ -83,7 +83,6 @@ TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.ReduceMax: Translation(reduce("ReduceMax")),
     ops.ReduceMean: Translation(reduce("ReduceMean")),
     ops.ReduceSum: Translation(reduce("ReduceSum")),
-    ops.RejectDrafts: Translation(device_only.device_only),
     ops.Relu: Translation(elementwise.relu),
     ops.Reshape: Translation(movement.reshape),
     ops.RmsNorm: Translation(normalisation.rms_norm, function=True),

@@ -48,7 +48,6 @@ from ascendfx.ir.ops.reciprocal import Reciprocal
 from ascendfx.ir.ops.reduce_max import ReduceMax
 from ascendfx.ir.ops.reduce_mean import ReduceMean
 from ascendfx.ir.ops.reduce_sum import ReduceSum
-from ascendfx.ir.ops.reject_drafts import RejectDrafts
 from ascendfx.ir.ops.relu import Relu
 from ascendfx.ir.ops.reshape import Reshape
 from ascendfx.ir.ops.rms_norm import RmsNorm
@@ -124,7 +123,6 @@ __all__ = [
     "ReduceMax",
     "ReduceMean",
     "ReduceSum",
-    "RejectDrafts",
     "Relu",
     "Reshape",
     "RmsNorm",
@@ -200,7 +198,6 @@ OPS: tuple[type[Op], ...] = (
     ReduceMax,
     ReduceMean,
     ReduceSum,
-    RejectDrafts,
     Relu,
     Reshape,
     RmsNorm,

@@ -9,8 +9,12 @@ import numpy as np
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.ops.verify_drafts import fits_places, places_of
-from ascendfx.ir.step_state import STEP_COLUMNS, STOP_COLUMNS, Finish, State
+from ascendfx.ir.step_state import OPTION_COLUMNS, STEP_COLUMNS, STOP_COLUMNS, Finish, State
 from ascendfx.ir.tensor_type import DType, TensorType
+from ascendfx.ir.token_choice import wants_penalties
+
+_FIXED = 12
+"""Operands before the draft tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +30,8 @@ class AdvanceRequests(Op):
     | ``accepted``, ``new_tokens`` | i32 ``[requests]``, of `VerifyDrafts` | |
     | ``emitted`` | i32 ``[steps, requests, drafts + 2]``, a ring | 4 |
     | ``step`` | i32 ``[8]``, element 0 counts steps | 5 |
+    | ``counts`` | i32 ``[places, vocab]``, see `SampleTokens` | 6 |
+    | ``options`` | f32 ``[requests, 16]`` | |
     | ``draft_tokens`` | ``drafts`` operands i32 ``[requests]``, or none | |
 
     A place that runs (``FINISHED`` is 0) emits its accepted drafts and then its new token, up to
@@ -41,13 +47,16 @@ class AdvanceRequests(Op):
     ``DRAFTED = min(DRAFTS, drafts)`` if there are draft tokens, else 0. Other places keep tokens
     and positions; their slots are -1, so that they store nothing.
 
+    Each token that a place emits adds 2 to its element of ``counts`` in row ``PLACE``, if the
+    request's options have penalties.
+
     Attributes:
         drafts: Draft tokens of a place.
         block: Tokens of a block of the caches.
     """
 
     mnemonic: ClassVar[str] = "advance_requests"
-    in_place: ClassVar[Mapping[int, int]] = {0: 0, 1: 1, 2: 2, 3: 4, 4: 8, 5: 9}
+    in_place: ClassVar[Mapping[int, int]] = {0: 0, 1: 1, 2: 2, 3: 4, 4: 8, 5: 9, 6: 10}
 
     drafts: int
     block: int = 128
@@ -58,14 +67,13 @@ class AdvanceRequests(Op):
         Raises:
             OpTypeError: The number of operands, their shapes or formats do not fit.
         """
-        if len(operands) not in (10, 10 + self.drafts):
+        if len(operands) not in (_FIXED, _FIXED + self.drafts):
             raise OpTypeError(
-                f"advance_requests: {len(operands)} operands; 10 are wanted, and {self.drafts} "
-                "draft tokens or none"
+                f"advance_requests: {len(operands)} operands; {_FIXED} are wanted, and "
+                f"{self.drafts} draft tokens or none"
             )
-        token_ids, positions, slots, table, state, stops, accepted, new, emitted, step = operands[
-            :10
-        ]
+        token_ids, positions, slots, table, state, stops, accepted, new = operands[:8]
+        emitted, step, counts, options = operands[8:_FIXED]
         places = places_of(state)
         if places is None or not fits_places(token_ids, places, self.drafts):
             raise OpTypeError(
@@ -74,7 +82,7 @@ class AdvanceRequests(Op):
             )
         if not token_ids == positions == slots:
             raise OpTypeError(f"advance_requests: {positions} and {slots} must be {token_ids}")
-        for kind in (accepted, new, *operands[10:]):
+        for kind in (accepted, new, *operands[_FIXED:]):
             if kind != places:
                 raise OpTypeError(f"advance_requests: {kind} must be {places}")
         tables = (
@@ -82,22 +90,24 @@ class AdvanceRequests(Op):
             (stops, (*places.shape, STOP_COLUMNS)),
             (emitted, (*emitted.shape[:1], *places.shape, self.drafts + 2)),
             (step, (STEP_COLUMNS,)),
+            (counts, counts.shape[:2]),
         )
         for kind, shape in tables:
             if kind != TensorType(DType.I32, shape):
                 raise OpTypeError(
                     f"advance_requests: {kind} does not fit {self.drafts} drafts of {state}"
                 )
+        if options != TensorType(DType.F32, (*places.shape, OPTION_COLUMNS)):
+            raise OpTypeError(f"advance_requests: {options} does not fit the places {state}")
         if self.block < 1:
             raise OpTypeError(f"advance_requests: blocks of {self.block} tokens")
-        return token_ids, positions, slots, state, emitted, step
+        return token_ids, positions, slots, state, emitted, step, counts
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """Advance all places at once."""
-        token_ids, positions, slots, table, state, stops, accepted, new, emitted, step = operands[
-            :10
-        ]
-        drafts = operands[10:]
+        token_ids, positions, slots, table, state, stops, accepted, new = operands[:8]
+        emitted, step, counts, options = operands[8:_FIXED]
+        drafts = operands[_FIXED:]
         ids, positions, slots = (
             each.reshape(-1, self.drafts + 1) for each in (token_ids, positions, slots)
         )
@@ -130,6 +140,10 @@ class AdvanceRequests(Op):
         emitted[step[0] % len(emitted)] = np.concatenate([count[:, None], cut], axis=1)
         step = step.copy()
         step[0] += 1
+        counted = np.where(wants_penalties(options)[:, None], cut, -1)
+        which, column = np.nonzero(counted >= 0)
+        counts = counts.copy()
+        np.add.at(counts, (state[which, State.PLACE], counted[which, column]), 2)
         return (
             np.where(on, following, ids).reshape(-1),
             np.where(on, places, positions).reshape(-1),
@@ -137,6 +151,7 @@ class AdvanceRequests(Op):
             state,
             emitted,
             step,
+            counts,
         )
 
 
