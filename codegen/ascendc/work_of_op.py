@@ -167,13 +167,16 @@ def _sorted(_: Op, operands: Types, results: Types) -> Work:
 
 
 def _advance(_: Op, operands: Types, __: Types) -> Work:
-    """Rows and states are read and written; of the ring one entry, of the table a block or two."""
-    rows, _positions, slots, _table, state, stops, accepted, new, emitted, _step, *drafts = operands
+    """Rows and states are read and written; of the ring one entry, of the table a block or two.
+
+    Of the counts an element per row is written.
+    """
+    rows, _positions, slots, _table, state, stops, accepted, new, *others = operands
+    emitted, _step, _counts, options, *drafts = others
     entry = emitted.with_shape(emitted.shape[1:])
     moved = bytes_of(rows, rows, rows, rows, slots, state, state, stops, accepted, new, entry)
-    return Work(
-        vector_slots=_elements(state), bytes=simplify_size(moved + bytes_of(accepted, *drafts))
-    )
+    more = bytes_of(accepted, *drafts, options, rows)
+    return Work(vector_slots=_elements(state), bytes=simplify_size(moved + more))
 
 
 def _align(_: Op, operands: Types, results: Types) -> Work:

@@ -86,19 +86,21 @@ class AdvanceRequests(Op):
             if kind != places:
                 raise OpTypeError(f"advance_requests: {kind} must be {places}")
         tables = (
-            (table, (*places.shape, table.shape[-1]) if table.rank else ()),
+            (table, (*places.shape, *table.shape[-1:])),
             (stops, (*places.shape, STOP_COLUMNS)),
             (emitted, (*emitted.shape[:1], *places.shape, self.drafts + 2)),
             (step, (STEP_COLUMNS,)),
-            (counts, counts.shape[:2]),
+            (counts, counts.shape),
         )
         for kind, shape in tables:
             if kind != TensorType(DType.I32, shape):
                 raise OpTypeError(
                     f"advance_requests: {kind} does not fit {self.drafts} drafts of {state}"
                 )
-        if options != TensorType(DType.F32, (*places.shape, OPTION_COLUMNS)):
-            raise OpTypeError(f"advance_requests: {options} does not fit the places {state}")
+        if counts.rank != 2 or options != TensorType(DType.F32, (*places.shape, OPTION_COLUMNS)):
+            raise OpTypeError(
+                f"advance_requests: {counts} and {options} do not fit the places {state}"
+            )
         if self.block < 1:
             raise OpTypeError(f"advance_requests: blocks of {self.block} tokens")
         return token_ids, positions, slots, state, emitted, step, counts

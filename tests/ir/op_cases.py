@@ -21,10 +21,14 @@ _BINARY = (ops.Add, ops.Subtract, ops.Multiply, ops.Divide, ops.Power, ops.Maxim
 _COMPARE = (ops.Equal, ops.NotEqual, ops.Less, ops.LessEqual, ops.Greater, ops.GreaterEqual)
 _REDUCE = (ops.ReduceSum, ops.ReduceMean, ops.ReduceMax)
 
-_REJECTED = "f32[9, 7], f32[3, 8], i32[3, 16], i32[3, 8], i32[9], i32[9]"
 _ADVANCED = (
-    "i32[9], i32[9], i32[9], i32[3, 5], i32[3, 16], i32[3, 8], i32[3], i32[3], i32[4, 3, 4], i32[8]"
+    "i32[9], i32[9], i32[9], i32[3, 5], i32[3, 16], i32[3, 8], i32[3], i32[3], i32[4, 3, 4], "
+    "i32[8], i32[6, 7], f32[3, 16]"
 )
+_CHOICE = "f32[3, 16], i32[3, 16], i32[3, 8]"
+_CHOSEN = f"f32[5, 7], {_CHOICE}, i32[5], i32[5], i32[6, 7]"
+_COUPLED = f"f32[9, 7], {_CHOICE}, i32[9], i32[9], i32[6, 7], i32[9], i32[3, 2, 4], f32[3, 2, 4]"
+_DRAFTED = f"bf16[3, 7], {_CHOICE}, i32[3], i32[3, 2, 4], f32[3, 2, 4]"
 
 Case = tuple[Op, str]
 """An operation and its operand types in the text form."""
@@ -107,10 +111,10 @@ GOOD: tuple[Case, ...] = (
     (ops.CombineExperts(), "f32[6, 5], i32[6], f32[3, 2]"),
     (ops.Argmax(), "f32[3, 5]"),
     (ops.AlignDrafts(2), "i32[9], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 8]"),
-    (ops.SampleTokens(), "f32[5, 7], f32[3, 8], i32[3, 16], i32[3, 8], i32[5], i32[5]"),
-    (ops.SampleDrafts(4), "f32[5, 7], f32[3, 8], i32[3, 16], i32[3, 8], i32[5], i32[5]"),
-    (ops.SampleDrafts(9, 3), "bf16[5, 7], f32[3, 8], i32[3, 16], i32[3, 8], i32[5], i32[5]"),
-    (ops.RejectDrafts(2), f"{_REJECTED}, i32[3, 2, 4], f32[3, 2, 4]"),
+    (ops.SampleTokens(), _CHOSEN),
+    (ops.SampleTokens(2), _COUPLED),
+    (ops.SampleDrafts(), _DRAFTED),
+    (ops.SampleDrafts(1), _DRAFTED),
     (ops.VerifyDrafts(2), "i32[9], i32[9], i32[3, 16]"),
     (ops.VerifyDrafts(0), "i32[3], i32[3], i32[3, 16]"),
     (ops.ShiftTokens(1), "i32[9], i32[3], i32[9], i32[3]"),
@@ -176,14 +180,52 @@ BAD: tuple[Case, ...] = (
     (ops.AlignDrafts(0), "i32[3], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 8]"),
     (ops.AlignDrafts(2), "i32[8], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 8]"),
     (ops.AlignDrafts(2), "i32[9], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 7]"),
-    (ops.SampleTokens(), "f32[5, 7], f32[3, 8], i32[3, 16], i32[3, 8], i32[5], i32[4]"),
-    (ops.SampleDrafts(0), "f32[5, 7], f32[3, 8], i32[3, 16], i32[3, 8], i32[5], i32[5]"),
-    (ops.RejectDrafts(1), f"{_REJECTED}, i32[3, 2, 4], f32[3, 2, 4]"),
-    (ops.RejectDrafts(2), f"{_REJECTED}, i32[3, 2, 4], f32[3, 2, 5]"),
-    (ops.RejectDrafts(2), f"{_REJECTED}, i32[3, 1, 4], f32[3, 1, 4]"),
-    (ops.RejectDrafts(2), f"{_REJECTED}, i32[3, 2], f32[3, 2]"),
-    (ops.SampleTokens(), "f32[5, 7], f32[3, 7], i32[3, 16], i32[3, 8], i32[5], i32[5]"),
-    (ops.SampleTokens(), "i32[5, 7], f32[3, 8], i32[3, 16], i32[3, 8], i32[5], i32[5]"),
+    (ops.SampleTokens(-1), _CHOSEN),
+    (ops.SampleTokens(2), _CHOSEN),
+    (ops.SampleTokens(), _COUPLED),
+    (ops.SampleTokens(1), _COUPLED),
+    *(
+        (ops.SampleTokens(), _CHOSEN.replace(right, wrong, 1))
+        for right, wrong in (
+            ("f32[5, 7]", "i32[5, 7]"),
+            ("f32[5, 7]", "f32[5, 8]"),
+            ("f32[3, 16]", "f32[3, 15]"),
+            ("f32[3, 16]", "i32[3, 16]"),
+            ("i32[3, 16]", "i32[3, 15]"),
+            ("i32[3, 8]", "i32[3, 7]"),
+            ("i32[5], i32[5]", "i32[5], i32[4]"),
+            ("i32[5], i32[5]", "i32[4], i32[5]"),
+            ("i32[6, 7]", "i64[6, 7]"),
+            ("i32[6, 7]", "i32[7]"),
+        )
+    ),
+    *(
+        (ops.SampleTokens(2), _COUPLED.replace(right, wrong, 1))
+        for right, wrong in (
+            ("i32[6, 7], i32[9]", "i32[6, 7], i64[9]"),
+            ("i32[3, 2, 4]", "i64[3, 2, 4]"),
+            ("i32[3, 2, 4]", "i32[3, 2, 5]"),
+            ("f32[3, 2, 4]", "bf16[3, 2, 4]"),
+            ("i32[3, 2, 4], f32[3, 2, 4]", "i32[3, 1, 4], f32[3, 1, 4]"),
+            ("i32[3, 2, 4], f32[3, 2, 4]", "i32[2, 2, 4], f32[2, 2, 4]"),
+            ("i32[3, 2, 4], f32[3, 2, 4]", "i32[3, 2], f32[3, 2]"),
+        )
+    ),
+    (ops.SampleDrafts(-1), _DRAFTED),
+    (ops.SampleDrafts(2), _DRAFTED),
+    *(
+        (ops.SampleDrafts(), _DRAFTED.replace(right, wrong, 1))
+        for right, wrong in (
+            ("bf16[3, 7]", "bf16[4, 7]"),
+            ("bf16[3, 7]", "i32[3, 7]"),
+            ("f32[3, 16]", "f32[3, 17]"),
+            ("i32[3], ", "i32[4], "),
+            ("i32[3], ", "i64[3], "),
+            ("i32[3, 2, 4], f32[3, 2, 4]", "i32[4, 2, 4], f32[4, 2, 4]"),
+            ("i32[3, 2, 4]", "f32[3, 2, 4]"),
+            ("f32[3, 2, 4]", "f32[3, 2, 3]"),
+        )
+    ),
     (ops.VerifyDrafts(2), "i32[9], i32[9], i32[3, 15]"),
     (ops.VerifyDrafts(2), "i32[8], i32[8], i32[3, 16]"),
     (ops.VerifyDrafts(2), "i32[9], i32[8], i32[3, 16]"),
@@ -206,12 +248,17 @@ BAD: tuple[Case, ...] = (
         for right, wrong in (
             ("i32[9], i32[9]", "i32[9], i32[8]"),
             ("i32[3, 5]", "i32[4, 5]"),
+            ("i32[3, 5]", "i32[]"),
             ("i32[3, 16]", "i32[3, 17]"),
             ("i32[3, 8]", "i32[3, 7]"),
             ("i32[3], i32[3]", "i32[3], i64[3]"),
             ("i32[4, 3, 4]", "i32[4, 3, 3]"),
             ("i32[4, 3, 4]", "i32[3, 4]"),
             ("i32[8]", "i32[1]"),
+            ("i32[6, 7]", "f32[6, 7]"),
+            ("i32[6, 7]", "i32[6]"),
+            ("f32[3, 16]", "i32[3, 16]"),
+            ("f32[3, 16]", "f32[3, 8]"),
         )
     ),
 )

@@ -5,7 +5,15 @@ from hypothesis import strategies as st
 
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops import AdvanceRequests, AlignDrafts, ShiftTokens, VerifyDrafts
-from ascendfx.ir.step_state import RECENT_COLUMNS, STATE_COLUMNS, STEP_COLUMNS, STOP_COLUMNS, State
+from ascendfx.ir.step_state import (
+    OPTION_COLUMNS,
+    RECENT_COLUMNS,
+    STATE_COLUMNS,
+    STEP_COLUMNS,
+    STOP_COLUMNS,
+    Option,
+    State,
+)
 
 _VOCABULARY = 6
 """Few tokens, so that drafts and stop tokens are met often."""
@@ -86,7 +94,7 @@ def advance_case(
     drafts: int | None = None,
     block: int | None = None,
 ) -> tuple[AdvanceRequests, list[Array]]:
-    """Places of which some do not run, some stop in the middle, some cross a block."""
+    """Places of which some do not run, some stop, some cross a block, some have penalties."""
     n = draw(st.integers(1, 9)) if requests is None else requests
     k = draw(st.integers(0, 4)) if drafts is None else drafts
     size = draw(st.integers(1, 5)) if block is None else block
@@ -102,6 +110,7 @@ def advance_case(
     state[:, State.FINISHED] = random.integers(0, 6, n) * (random.random(n) < 0.3)
     state[:, State.DRAFTED] = random.integers(0, k + 1, n)
     state[:, State.DRAFTS] = random.integers(0, k + 2, n)
+    state[:, State.PLACE] = random.permutation(n + 2)[:n]
     stops = np.where(random.random((n, STOP_COLUMNS)) < 0.1, random.integers(0, 6), -1)
     ids = random.integers(0, _VOCABULARY, rows)
     ids[random.random(rows) < 0.03] = -1
@@ -117,8 +126,19 @@ def advance_case(
         new,
         random.integers(-1, _VOCABULARY, (steps, n, k + 2)),
         np.array([random.integers(0, 3 * steps), *random.integers(0, 9, STEP_COLUMNS - 1)]),
+        random.integers(0, 9, (n + 2, _VOCABULARY)),
+        _penalties(random, n),
         *(random.integers(0, _VOCABULARY, (k if drafting else 0, n))),
     ]
+
+
+def _penalties(random: np.random.Generator, n: int) -> Array:
+    """Return options of which many have none, others one; other options never count."""
+    options = random.standard_normal((n, OPTION_COLUMNS))
+    options[:, Option.REPETITION] = random.choice([0.0, 1.0, 1.0, 1.25], n)
+    options[:, Option.PRESENCE] = random.choice([0.0, 0.0, 0.5], n)
+    options[:, Option.FREQUENCY] = random.choice([0.0, 0.0, -0.5], n)
+    return options
 
 
 def _two_accepted() -> tuple[Array, ...]:
@@ -128,7 +148,8 @@ def _two_accepted() -> tuple[Array, ...]:
     emitted, step = np.zeros((1, 1, 4), np.int64), np.zeros(STEP_COLUMNS, np.int64)
     rows = np.array([6, 7, 8]), np.arange(3), np.arange(3)
     table, accepted, new = np.array([[0, 1]]), np.array([2]), np.array([9])
-    return *rows, table, state, stops, accepted, new, emitted, step
+    counts, options = np.zeros((1, 10), np.int64), np.zeros((1, OPTION_COLUMNS))
+    return *rows, table, state, stops, accepted, new, emitted, step, counts, options
 
 
 ADVANCE = _two_accepted()

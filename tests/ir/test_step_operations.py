@@ -8,7 +8,7 @@ from hypothesis import given
 
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.ops import AdvanceRequests, ShiftTokens, VerifyDrafts
-from ascendfx.ir.step_state import Finish, State
+from ascendfx.ir.step_state import Finish, Option, State
 from tests.ir.op_cases import GOOD, operand_types
 from tests.ir.step_cases import ADVANCE, advance_case, shift_case, verify_case
 
@@ -87,11 +87,17 @@ def slot(blocks: list[int], position: int, block: int) -> int:
     return blocks[column] * block + place if column < len(blocks) and blocks[column] >= 0 else -1
 
 
+def penalised(options: list[float]) -> bool:
+    repeats = options[Option.REPETITION] not in (0, 1)
+    return repeats or any(options[each] for each in (Option.PRESENCE, Option.FREQUENCY))
+
+
 def advanced(op: AdvanceRequests, operands: list[Array]) -> list[Array]:
     """Advance one place after the other."""
-    ids, positions, slots, table, state, stops, accepted, new, emitted, step, *drafts = (
+    ids, positions, slots, table, state, stops, accepted, new, *others = (
         each.tolist() for each in operands
     )
+    emitted, step, counts, options, *drafts = others
     for b, row in enumerate(state):
         first, end = b * (op.drafts + 1), (b + 1) * (op.drafts + 1)
         tokens: list[int] = []
@@ -102,6 +108,8 @@ def advanced(op: AdvanceRequests, operands: list[Array]) -> list[Array]:
             row[State.STEPS] += 1
         padding = [-1] * (op.drafts + 1 - len(tokens))
         emitted[step[0] % len(emitted)][b] = [len(tokens), *tokens, *padding]
+        for token in tokens if penalised(options[b]) else ():
+            counts[row[State.PLACE]][token] += 2
         slots[first:end] = [-1] * (op.drafts + 1)
         if row[State.FINISHED] == Finish.RUNS:
             row[State.LENGTH] += accepted[b] + 1
@@ -110,7 +118,7 @@ def advanced(op: AdvanceRequests, operands: list[Array]) -> list[Array]:
             positions[first:end] = range(row[State.LENGTH], row[State.LENGTH] + op.drafts + 1)
             slots[first:end] = [slot(table[b], p, op.block) for p in positions[first:end]]
     step[0] += 1
-    return [np.array(each) for each in (ids, positions, slots, state, emitted, step)]
+    return [np.array(each) for each in (ids, positions, slots, state, emitted, step, counts)]
 
 
 @given(case=advance_case())
@@ -127,7 +135,7 @@ def test_every_place_advances_as_in_a_loop(case: tuple[AdvanceRequests, list[Arr
 def test_a_limit_cuts_accepted_drafts(generated: int, limit: int) -> None:
     operands = [each.copy() for each in ADVANCE]
     operands[4][0, State.GENERATED], operands[4][0, State.LIMIT] = generated, limit
-    *_, state, emitted, _ = AdvanceRequests(2, 4).reference(*operands)
+    *_, state, emitted, _, _ = AdvanceRequests(2, 4).reference(*operands)
     assert (
         emitted[0, 0].tolist()[: 1 + limit - generated]
         == [limit - generated, 7, 8, 9][: 1 + limit - generated]
@@ -141,3 +149,26 @@ def test_what_is_overwritten_keeps_its_type(op: Op, text: str) -> None:
     results = op.infer(*operands)
     assert set(op.in_place) <= set(range(len(results)))
     assert [results[i] for i in op.in_place] == [operands[i] for i in op.in_place.values()]
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "found"),
+    [
+        (Option.REPETITION, 1.0, [0, 0]),
+        (Option.REPETITION, 1.5, [4, 2]),
+        (Option.PRESENCE, -0.5, [4, 2]),
+        (Option.FREQUENCY, 0.25, [4, 2]),
+        (Option.TEMPERATURE, 1.0, [0, 0]),
+    ],
+)
+def test_only_requests_with_penalties_count_what_they_emit(
+    option: Option, value: float, found: list[int]
+) -> None:
+    """Tokens 7, 9 and 9."""
+    operands = [each.copy() for each in ADVANCE]
+    operands[0][2] = 9
+    operands[4][0, State.LIMIT] = 99
+    operands[11][0, option] = value
+    counts = AdvanceRequests(2, 4).reference(*operands)[6]
+    assert counts[0, [9, 7]].tolist() == found
+    assert counts.sum() == sum(found)

@@ -33,7 +33,7 @@ def run(kernel: Kernel, arrays: list[Array], counts: dict[str, int]) -> list[Arr
     given_arrays = iter(arrays)
     tensors: list[Array] = []
     for argument in kernel.arguments[:-1]:
-        tensor = np.full(argument.elements, _GUARD, np.int32)
+        tensor = np.full(argument.elements, _GUARD, argument.dtype.numpy)
         if argument.direction is not Direction.OUT:
             array = next(given_arrays).reshape(-1)
             tensor[: array.size] = array
@@ -132,7 +132,9 @@ def _plan(
         block=op.block,
         table_blocks=operands[3].shape[1],
         steps=len(operands[8]),
-        drafting=len(operands) > 10,
+        counted=len(operands[10]),
+        vocabulary=operands[10].shape[1],
+        drafting=len(operands) > 12,
         target=target,
     )
 
@@ -196,6 +198,8 @@ def test_every_plan_fits_local_memory(
         block=block,
         table_blocks=table_blocks,
         steps=steps,
+        counted=requests,
+        vocabulary=129_280,
         drafting=drafting,
         target=TARGET,
     )
@@ -226,6 +230,8 @@ def test_goldens(golden: Golden) -> None:
             block=128,
             table_blocks=32,
             steps=8,
+            counted=places,
+            vocabulary=129_280,
             drafting=True,
             target=TARGET,
         )

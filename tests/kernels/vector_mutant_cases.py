@@ -39,7 +39,15 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import RowView
 from ascendfx.codegen.ascendc.kernels.verify_drafts import emit_verify_drafts, plan_verify_drafts
 from ascendfx.codegen.ascendc.kernels.write_cache import emit_write_cache, plan_write_cache
 from ascendfx.ir.graph import Graph
-from ascendfx.ir.step_state import RECENT_COLUMNS, STATE_COLUMNS, STEP_COLUMNS, STOP_COLUMNS, State
+from ascendfx.ir.step_state import (
+    OPTION_COLUMNS,
+    RECENT_COLUMNS,
+    STATE_COLUMNS,
+    STEP_COLUMNS,
+    STOP_COLUMNS,
+    Option,
+    State,
+)
 from ascendfx.ir.tensor_type import DType
 from tests.kernels.attention_shapes import decode_shape
 from tests.kernels.chain_graphs import latent, residual_norm, rotary, swiglu
@@ -188,13 +196,18 @@ def _advance(drafts: int, *, drafting: bool) -> Callable[[], Case]:
         n, rows = 140, 140 * (drafts + 1)
         plan = plan_advance_requests(
             requests=DeviceSize(0, n), drafts=drafts, block=2, table_blocks=9, steps=3,
-            drafting=drafting, target=FEW_CORES,
+            counted=n + 3, vocabulary=9, drafting=drafting, target=FEW_CORES,
         )  # fmt: skip
         random = np.random.default_rng(0)
+        options = np.zeros((n, OPTION_COLUMNS), np.float32)
+        for i, penalty in enumerate((Option.REPETITION, Option.PRESENCE, Option.FREQUENCY)):
+            options[i::5, penalty] = 0.5
+        options[::2, Option.REPETITION] += 1
         state = random.integers(0, 6, (n, STATE_COLUMNS))
         state[:, State.FINISHED] *= random.random(n) < 0.3
         state[:, State.LENGTH] = random.integers(0, 19, n)
         state[:, State.LIMIT] += 2
+        state[:, State.PLACE] = random.permutation(n + 3)[:n]
         op_inputs = {
             "token_ids": random.integers(-1, 9, rows),
             "positions": random.integers(0, 99, rows),
@@ -206,11 +219,13 @@ def _advance(drafts: int, *, drafting: bool) -> Callable[[], Case]:
             "new_tokens": random.integers(0, 9, n),
             "emitted": random.integers(0, 9, 3 * n * (drafts + 2)),
             "step": np.full(STEP_COLUMNS, 5),
+            "counts": random.integers(0, 9, (n + 3, 9)),
             **{f"draft_{i}": random.integers(0, 9, n) for i in range(drafts)},
         }
         numbers: dict[str, Array] = {
             name: each.astype(np.int32) for name, each in op_inputs.items()
         }
+        numbers["options"] = options
         return _case(emit_advance_requests(plan, "advance"), numbers, (0, 1, 77, n))
 
     return make

@@ -9,7 +9,7 @@ from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.codegen.ascendc.weight_spec import evaluate_weight
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.interpret import interpret
-from ascendfx.ir.step_state import Finish, State
+from ascendfx.ir.step_state import Finish, Option, State
 from ascendfx.ir.tensor_source import ArraySource, TensorsByKey
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.runtime.executor.emulated import EmulatedExecutor
@@ -19,7 +19,8 @@ from tests.lowering.plan_runner import PlanRunner
 
 TARGET = find_target("ascend910b")
 VOCABULARY, HIDDEN, CONTEXT, BLOCKS, STEPS = 24, 32, 256, 64, 3
-IN_PLACE = ("token_ids", "positions", "slots", "state", "emitted", "step", "cache.0.0")
+_ROWS = ("token_ids", "positions", "slots", "state", "emitted", "step")
+IN_PLACE = (*_ROWS, "cache.0.0", "cache.counts")
 
 
 def step_text(drafts):
@@ -35,21 +36,23 @@ def step_text(drafts):
         f'input "emitted" : i32[steps, requests, {drafts + 2}]',
         'input "step" : i32[8]',
         f'input "cache.0.0" : f32[blocks, 128, {HIDDEN}]',
+        'input "options" : f32[requests, 16]',
+        f'input "cache.counts" : i32[places, {VOCABULARY}]',
         f'param "embedding" : f32[{VOCABULARY}, {HIDDEN}]',
         f'param "head" : f32[{VOCABULARY}, {HIDDEN}]',
-        f"gather_rows %10, %0 : f32[rows, {HIDDEN}]",
-        f"cache_write %9, %2, %12 : f32[blocks, 128, {HIDDEN}]",
-        f"linear %12, %11 : f32[rows, {VOCABULARY}]",
-        "argmax %14 : i32[rows]",
-        f"verify_drafts %0, %15, %5 {{drafts={drafts}}} : {', '.join(['i32[requests]'] * 3)}",
+        f"gather_rows %12, %0 : f32[rows, {HIDDEN}]",
+        f"cache_write %9, %2, %14 : f32[blocks, 128, {HIDDEN}]",
+        f"linear %14, %13 : f32[rows, {VOCABULARY}]",
+        "argmax %16 : i32[rows]",
+        f"verify_drafts %0, %17, %5 {{drafts={drafts}}} : {', '.join(['i32[requests]'] * 3)}",
     ]
-    ids, new, found = "%0", "%16.2", []
+    ids, new, found = "%0", "%18.2", []
     for depth in range(drafts):
         at = len(lines)
         lines += [
-            f"shift_tokens {ids}, %16.1, %3, {new} {{depth={depth}}} : i32[rows]",
-            f"gather_rows %10, %{at} : f32[rows, {HIDDEN}]",
-            f"gather_rows %{at + 1}, %16.1 : f32[requests, {HIDDEN}]",
+            f"shift_tokens {ids}, %18.1, %3, {new} {{depth={depth}}} : i32[rows]",
+            f"gather_rows %12, %{at} : f32[rows, {HIDDEN}]",
+            f"gather_rows %{at + 1}, %18.1 : f32[requests, {HIDDEN}]",
             f'param "draft" : f32[{VOCABULARY}, {HIDDEN}]',
             f"linear %{at + 2}, %{at + 3} : f32[requests, {VOCABULARY}]",
             f"argmax %{at + 4} : i32[requests]",
@@ -57,13 +60,15 @@ def step_text(drafts):
         ids, new = f"%{at}", f"%{at + 5}"
         found.append(new)
     rows = "i32[rows], i32[rows], i32[rows]"
-    kinds = f"{rows}, i32[requests, 16], i32[steps, requests, {drafts + 2}], i32[8]"
-    operands = ", ".join(("%0", "%1", "%2", "%4", "%5", "%6", "%16", "%16.2", "%7", "%8", *found))
+    kinds = f"{rows}, i32[requests, 16], i32[steps, requests, {drafts + 2}], i32[8], "
+    kinds += f"i32[places, {VOCABULARY}]"
+    operands = ", ".join(("%0", "%1", "%2", "%4", "%5", "%6", "%18", "%18.2", "%7", "%8"))
+    operands = ", ".join((operands, "%11", "%10", *found))
     lines.append(f"advance_requests {operands} {{drafts={drafts}}} : {kinds}")
     body = "".join(f"  %{i} = {line}\n" for i, line in enumerate(lines))
     last = f"%{len(lines) - 1}"
     changed = ", ".join([last, *(f"{last}.{i}" for i in range(1, 6))])
-    return f"graph @main {{\n{body}  return %15, %14, {changed}, %13\n}}\n"
+    return f"graph @main {{\n{body}  return %17, %16, {changed}, %15, {last}.6\n}}\n"
 
 
 def lower(text, requests, drafts, steps=STEPS):
@@ -104,6 +109,9 @@ def first_step(requests, drafts):
     slots[state[:, State.FINISHED] > 0] = -1
     ids = np.zeros((requests, drafts + 1))
     ids[:, 0] = random.integers(0, VOCABULARY, requests)
+    state[:, State.PLACE] = random.permutation(requests)
+    options = np.zeros((requests, 16), np.float32)
+    options[::2, Option.FREQUENCY] = 0.25
     given = {
         "token_ids": ids.reshape(rows),
         "positions": positions.reshape(rows),
@@ -115,7 +123,8 @@ def first_step(requests, drafts):
         "emitted": np.full((STEPS, requests, drafts + 2), -7),
         "step": np.zeros(8),
     }
-    return {name: each.astype(np.int32) for name, each in given.items()}
+    numbers = {name: each.astype(np.int32) for name, each in given.items()}
+    return {**numbers, "options": options}
 
 
 @pytest.mark.parametrize(("requests", "drafts"), [(3, 0), (3, 2), (20, 1), (9, 4)])
@@ -124,7 +133,11 @@ def test_steps_follow_each_other_without_a_host(requests, drafts):
     plan, weights = lower(text, requests, drafts)
     runner = PlanRunner(plan, weights, checkpoint(), TARGET)
     step = first_step(requests, drafts)
-    values = {**step, "cache.0.0": np.zeros((BLOCKS, 128, HIDDEN))}
+    caches = {
+        "cache.0.0": np.zeros((BLOCKS, 128, HIDDEN)),
+        "cache.counts": np.zeros((requests, VOCABULARY), np.int32),
+    }
+    values = {**step, **caches}
     sizes = requests * (drafts + 1), requests, CONTEXT
     accepted = 0
     for number in range(2 * STEPS):
@@ -139,12 +152,17 @@ def test_steps_follow_each_other_without_a_host(requests, drafts):
     assert values["step"][0] == 2 * STEPS
     assert (accepted > 0) == (drafts > 0)
     assert values["state"][:, State.FINISHED].any()
+    counts = values["cache.counts"][values["state"][:, State.PLACE]]
+    wanted = np.where(
+        values["options"][:, Option.FREQUENCY], values["state"][:, State.GENERATED], 0
+    )
+    np.testing.assert_array_equal(counts.sum(axis=1), 2 * wanted)
 
 
 def test_what_is_overwritten_is_read_before_wherever_it_stands():
     text = step_text(0)
-    late = "  %18 = gather_rows %10, %0 : f32[rows, 32]\n  return %18, %14, %17,"
-    late = text.replace("  return %15, %14, %17,", late)
+    late = "  %20 = gather_rows %12, %0 : f32[rows, 32]\n  return %20, %16, %19,"
+    late = text.replace("  return %17, %16, %19,", late)
     plan, _ = lower(late, 4, 0)
     families = [plan.kernel_by_name[launch.kernel].family for launch in plan.launches]
     assert families[-1] == "advance-requests"
@@ -154,17 +172,17 @@ def test_what_is_overwritten_is_read_before_wherever_it_stands():
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ("  %18 = gather_rows %10, %17 : f32[rows, 32]\n  return %15, %14, %17,", None),
-        ("  %18 = add %17, %0 : i32[rows]\n  return %18, %14, %17,", "used afterwards"),
-        ("  return %0, %14, %17,", "are used, too"),
+        ("  %20 = gather_rows %12, %19 : f32[rows, 32]\n  return %17, %16, %19,", None),
+        ("  %20 = add %19, %0 : i32[rows]\n  return %20, %16, %19,", "used afterwards"),
+        ("  return %0, %16, %19,", "are used, too"),
         (
-            "  %18 = reshape %0 {shape=[<rows>, 1]} : i32[rows, 1]\n  return %18, %14, %17,",
+            "  %20 = reshape %0 {shape=[<rows>, 1]} : i32[rows, 1]\n  return %20, %16, %19,",
             "used afterwards",
         ),
     ],
 )
 def test_old_contents_cannot_be_used_afterwards(change, reason):
-    text = step_text(0).replace("  return %15, %14, %17,", change)
+    text = step_text(0).replace("  return %17, %16, %19,", change)
     assert change in text
     if reason is None:
         lower(text, 4, 0)
@@ -172,7 +190,7 @@ def test_old_contents_cannot_be_used_afterwards(change, reason):
     with pytest.raises(GraphError, match=reason) as caught:
         lower(text, 4, 0)
     assert caught.value.code == "cache-read-after-write"
-    assert caught.value.excerpt.startswith("%17 = advance_requests %0, %1, %2")
+    assert caught.value.excerpt.startswith("%19 = advance_requests %0, %1, %2")
 
 
 def test_rows_that_are_not_those_of_the_places_are_refused():
@@ -193,7 +211,7 @@ def test_rows_that_are_not_those_of_the_places_are_refused():
 def test_a_step_that_keeps_a_change_to_itself_is_refused():
     text = step_text(1)
     last = text.rsplit("return", 1)[1]
-    without = text.replace(last, last.replace(", %24.3", "", 1).replace(", %23.3", "", 1))
+    without = text.replace(last, last.replace(", %26.3", "", 1).replace(", %25.3", "", 1))
     assert without != text
     with pytest.raises(
         GraphError, match="it changes token_ids, positions, slots, state, "
@@ -207,7 +225,7 @@ def test_a_plan_names_its_results_and_what_the_host_shares():
     assert plan.results == ("next_tokens", "logits")
     assert (plan.capacities.steps, plan.capacities.drafts) == (STEPS, 2)
     controls = [buffer.name for buffer in plan.of_place(Place.CONTROL)]
-    assert {*IN_PLACE[:-1], *plan.results} < {*controls}
+    assert {*_ROWS, *plan.results} < {*controls}
     assert plan.buffer_by_name["emitted"].shape == (STEPS, 4, 4)
 
 

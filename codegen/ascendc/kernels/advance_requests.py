@@ -2,7 +2,8 @@
 
 Scalars decide on copies in local memory, as in `verify_drafts`. Of a table of blocks only the
 columns are read that the rows of the next step can need, so that its width does not matter. Every
-core reads the number of the step; the first writes it back when all have done so.
+core reads the number of the step; the first writes it back when all have done so. Requests with
+penalties add their tokens to the table of counts with atomic copies of one element.
 """
 
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from ascendfx.codegen.ascendc.kernel import (
 )
 from ascendfx.codegen.ascendc.kernels.advance_requests_text import (
     CAUSE,
+    PENALISED,
+    write_addend,
     write_step_back,
     write_step_number,
     write_tile,
@@ -41,7 +44,15 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     write_size,
 )
 from ascendfx.codegen.ascendc.target import Target
-from ascendfx.ir.step_state import STATE_COLUMNS, STEP_COLUMNS, STOP_COLUMNS, Finish, State
+from ascendfx.ir.step_state import (
+    OPTION_COLUMNS,
+    STATE_COLUMNS,
+    STEP_COLUMNS,
+    STOP_COLUMNS,
+    Finish,
+    Option,
+    State,
+)
 from ascendfx.ir.tensor_type import DType
 
 _FAMILY = "advance-requests"
@@ -57,6 +68,8 @@ class AdvanceRequestsPlan:
         block: Tokens of a block of the caches.
         table_blocks: Columns of the table of blocks.
         steps: Entries of the ring of emitted tokens.
+        counted: Rows of the table of counts.
+        vocabulary: Columns of the table of counts.
         drafting: Whether the next step has drafts; else its rows carry placeholders.
         table_columns: Columns of the table that the rows of a place can need.
         step: Places of a core at a time.
@@ -71,6 +84,8 @@ class AdvanceRequestsPlan:
     block: int
     table_blocks: int
     steps: int
+    counted: int
+    vocabulary: int
     drafting: bool
     table_columns: int
     step: int
@@ -87,6 +102,8 @@ def plan_advance_requests(
     block: int,
     table_blocks: int,
     steps: int,
+    counted: int,
+    vocabulary: int,
     drafting: bool,
     target: Target,
 ) -> AdvanceRequestsPlan:
@@ -103,6 +120,8 @@ def plan_advance_requests(
         block=block,
         table_blocks=table_blocks,
         steps=steps,
+        counted=counted,
+        vocabulary=vocabulary,
     )
     blocks, step = split_places(requests.capacity, target)
     widths = {
@@ -110,6 +129,7 @@ def plan_advance_requests(
         "POSITIONS": rows,
         "STATE": STATE_COLUMNS,
         "STOPS": STOP_COLUMNS,
+        "OPTIONS": OPTION_COLUMNS,
         "ACCEPTED": 1,
         "NEW": 1,
     }
@@ -125,6 +145,7 @@ def plan_advance_requests(
         LocalBuffer("placeQueue", BufferKind.THROUGH, places.bytes),
         LocalBuffer("tableQueue", BufferKind.INPUT, step * pitch),
         LocalBuffer("resultQueue", BufferKind.OUTPUT, results.bytes),
+        LocalBuffer("addendQueue", BufferKind.OUTPUT, BLOCK_BYTES),
     )
     check_local_buffers(_FAMILY, buffers, target)
     return AdvanceRequestsPlan(
@@ -133,6 +154,8 @@ def plan_advance_requests(
         block,
         table_blocks,
         steps,
+        counted,
+        vocabulary,
         drafting,
         table_columns,
         step,
@@ -147,7 +170,7 @@ def emit_advance_requests(plan: AdvanceRequestsPlan, name: str) -> Kernel:
     """Return the kernel.
 
     Arguments ``token_ids, positions, slots, block_table, state, stop_ids, accepted, new_tokens,
-    emitted, step[, draft_0, ...], sizes``; those that change are read and written.
+    emitted, step, counts, options[, draft_0, ...], sizes``; those that change are read and written.
     """
     requests = plan.requests.capacity
     rows = plan.drafts + 1
@@ -162,25 +185,32 @@ def emit_advance_requests(plan: AdvanceRequestsPlan, name: str) -> Kernel:
         ("new_tokens", Direction.IN, requests),
         ("emitted", Direction.IN_OUT, plan.steps * (rows + 1) * requests),
         ("step", Direction.IN_OUT, STEP_COLUMNS),
+        ("counts", Direction.IN_OUT, plan.counted * plan.vocabulary),
+        ("options", Direction.IN, OPTION_COLUMNS * requests),
         *(
             (f"draft_{i}", Direction.IN, requests)
             for i in range(plan.drafts if plan.drafting else 0)
         ),
     )
     arguments = (
-        *(KernelArgument(name, DType.I32, way, elements) for name, way, elements in shapes),
+        *(
+            KernelArgument(name, DType.F32 if name == "options" else DType.I32, way, elements)
+            for name, way, elements in shapes
+        ),
         SIZES_ARGUMENT,
     )
     kind = KernelKind.SYNCED_VECTOR if plan.blocks > 1 else KernelKind.VECTOR
     out = CppWriter()
-    write_head(out, _comment(plan, name), _constants(plan), CAUSE)
+    write_head(out, _comment(plan, name), _constants(plan), f"{CAUSE}\n{PENALISED}")
     with kernel_function(out, name, arguments, kind):
         write_size(out, "requests", plan.requests)
         write_places(out)
         write_buffers(out, plan.buffers)
         write_step_number(out, synced=plan.blocks > 1)
+        write_addend(out)
         with out.block("for (uint32_t start = first; start < last; start += STEP)"):
             write_tile(out, plan.drafts if plan.drafting else 0, plan.places.starts)
+        out.line("addendQueue.FreeTensor(addend);")
         write_step_back(out, synced=plan.blocks > 1)
     return Kernel(name, _FAMILY, kind, plan.blocks, arguments, out.text())
 
@@ -208,7 +238,9 @@ def _constants(plan: AdvanceRequestsPlan) -> dict[str, int | str]:
         State.PROPOSED,
         State.ACCEPTED,
         State.STEPS,
+        State.PLACE,
     )
+    penalties = (Option.REPETITION, Option.PRESENCE, Option.FREQUENCY)
     finishes = (Finish.RUNS, Finish.STOP, Finish.LIMIT, Finish.NOT_FINITE)
     return {
         "BLOCKS": plan.blocks,
@@ -222,6 +254,9 @@ def _constants(plan: AdvanceRequestsPlan) -> dict[str, int | str]:
         "RING_STEPS": plan.steps,
         "STATE_COLUMNS": STATE_COLUMNS,
         "STOP_COLUMNS": STOP_COLUMNS,
+        "OPTION_COLUMNS": OPTION_COLUMNS,
+        "VOCABULARY": plan.vocabulary,
+        **{f"OPTION_{each.name}": int(each) for each in penalties},
         **{f"STATE_{each.name}": int(each) for each in states},
         **{f"FINISH_{each.name}": int(each) for each in finishes},
         **plan.places.starts,

@@ -25,6 +25,16 @@ __aicore__ inline uint32_t Cause(const LocalTensor<int32_t>& places, uint32_t st
 }
 """
 
+PENALISED = """\
+// Whether a request changes logits by what its text has.
+__aicore__ inline bool IsPenalised(const LocalTensor<float>& options, uint32_t request) {
+    const float repetition = options.GetValue(request + OPTION_REPETITION);
+    return (repetition != 0.0f && repetition != 1.0f) ||
+           options.GetValue(request + OPTION_PRESENCE) != 0.0f ||
+           options.GetValue(request + OPTION_FREQUENCY) != 0.0f;
+}
+"""
+
 _EMIT = """\
 const int32_t generated = places.GetValue(state + STATE_GENERATED);
 const int32_t limit = places.GetValue(state + STATE_LIMIT);
@@ -69,6 +79,19 @@ for (uint32_t j = 0; j < ROWS; ++j) {
 }
 """
 
+_COUNT = """\
+if (IsPenalised(options, i * OPTION_COLUMNS)) {
+    const int32_t place = places.GetValue(STATE + i * STATE_COLUMNS + STATE_PLACE);
+    const uint64_t ofPlace = static_cast<uint64_t>(place) * VOCABULARY;
+    const uint32_t entry = EMITTED + i * (ROWS + 1);
+    const int32_t emitted = results.GetValue(entry);
+    for (int32_t j = 0; j < emitted; ++j) {
+        const int32_t token = results.GetValue(entry + 1 + j);
+        CopyOut(countsGm[ofPlace + token], addend, 1, 4, 0, 0);
+    }
+}
+"""
+
 
 def write_step_number(out: CppWriter, *, synced: bool) -> None:
     """Read which entry of the ring this step fills."""
@@ -90,13 +113,19 @@ def write_step_back(out: CppWriter, *, synced: bool) -> None:
     out.line("stepQueue.FreeTensor(stepLocal);")
 
 
+def write_addend(out: CppWriter) -> None:
+    """Make what an emitted token adds to its count."""
+    with through_queue(out, "addendQueue", "addend", "int32_t"):
+        out.line("addend.SetValue(0, 2);")
+
+
 def write_tile(out: CppWriter, drafts: int, starts: Mapping[str, int]) -> None:
     """Advance the places of one tile; ``drafts`` draft tokens each, or placeholders."""
     out.line("const uint32_t count = start + STEP < last ? STEP : last - start;")
     with through_queue(out, "placeQueue", "places", "int32_t"):
         for region, tensor, width in _copied(starts):
             out.line(
-                f"CopyIn(places[{region}], {tensor}Gm[start{width}], 1, count{width} * 4, 0, 0);"
+                f"CopyIn({_region(region)}, {tensor}Gm[start{width}], 1, count{width} * 4, 0, 0);"
             )
     out.line("LocalTensor<int32_t> results = resultQueue.AllocTensor<int32_t>();")
     with (
@@ -109,6 +138,7 @@ def write_tile(out: CppWriter, drafts: int, starts: Mapping[str, int]) -> None:
     out.line("resultQueue.EnQue(results);")
     out.line("results = resultQueue.DeQue<int32_t>();")
     _write_results(out)
+    _write_counts(out)
     for queue, variable in (("result", "results"), ("table", "table"), ("place", "places")):
         out.line(f"{queue}Queue.FreeTensor({variable});")
 
@@ -120,10 +150,16 @@ def _copied(starts: Mapping[str, int]) -> list[tuple[str, str, str]]:
         "POSITIONS": ("positions", " * ROWS"),
         "STATE": ("state", " * STATE_COLUMNS"),
         "STOPS": ("stop_ids", " * STOP_COLUMNS"),
+        "OPTIONS": ("options", " * OPTION_COLUMNS"),
         "ACCEPTED": ("accepted", ""),
         "NEW": ("new_tokens", ""),
     }
     return [(region, *tensors.get(region, (region.lower(), ""))) for region in starts]
+
+
+def _region(name: str) -> str:
+    """Return a region of the places, as text."""
+    return f"places[{name}]" + (".ReinterpretCast<float>()" if name == "OPTIONS" else "")
 
 
 def _write_place(out: CppWriter, drafts: int) -> None:
@@ -187,3 +223,12 @@ def _write_results(out: CppWriter) -> None:
         "CopyOut(emittedGm[(ring + start) * (ROWS + 1)], results[EMITTED], 1, count * (ROWS + 1) * "
         "4, 0, 0);"
     )
+
+
+def _write_counts(out: CppWriter) -> None:
+    """Count what requests with penalties emit; a token that comes twice counts twice."""
+    out.line(f"const LocalTensor<float> options = {_region('OPTIONS')};")
+    out.line("SetAtomicAdd<int32_t>();")
+    with out.block("for (uint32_t i = 0; i < count; ++i)"):
+        out.lines(_COUNT.splitlines())
+    out.line("SetAtomicNone();")

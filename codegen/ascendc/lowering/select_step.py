@@ -13,7 +13,7 @@ from ascendfx.ir.graph import Value
 from ascendfx.ir.ops import AdvanceRequests, AlignDrafts, ShiftTokens, VerifyDrafts
 from ascendfx.ir.size import Dim, bind_size
 
-_READ_ONLY = 4
+_READ_ONLY = 5
 """Operands of `AdvanceRequests` that do not change, draft tokens apart."""
 
 
@@ -110,15 +110,18 @@ def select_advance_requests(context: GraphContext, position: int) -> KernelStep:
     """Return what makes the rows and states of the next step, in place.
 
     Raises:
-        GraphError: Operands are strided, their rows are not those of the places, or the family
-            refuses.
+        GraphError: Operands are strided, their rows are not those of the places, the vocabulary is
+            a named size, or the family refuses.
     """
     node = context.node(position)
     op = node.op
     if not isinstance(op, AdvanceRequests):
         raise AssertionError("dispatched by type")  # noqa: TRY004
-    rows, table, state, emitted = (node.operands[i] for i in (0, 3, 4, 8))
+    rows, table, state, emitted, counts = (node.operands[i] for i in (0, 3, 4, 8, 10))
     _check_rows(context, position, rows, state, op.drafts)
+    counted, vocabulary = context.graph.type_of(counts).shape
+    if not isinstance(vocabulary, int):
+        raise context.refusal(position, f"the vocabulary {vocabulary} is a named size")
     drafting = len(node.operands) > len(op.in_place) + _READ_ONLY
     plan = plan_advance_requests(
         requests=context.rows(_first_axis(context, state), position),
@@ -126,6 +129,8 @@ def select_advance_requests(context: GraphContext, position: int) -> KernelStep:
         block=op.block,
         table_blocks=bind_size(context.graph.type_of(table).shape[1], context.capacity),
         steps=bind_size(_first_axis(context, emitted), context.capacity),
+        counted=bind_size(counted, context.capacity),
+        vocabulary=vocabulary,
         drafting=drafting,
         target=context.target,
     )

@@ -1,7 +1,7 @@
 // advance: emits the tokens of a step and prepares the next one, in place: places of 1 rows (the
 // new token, placeholders),
 // blocks of 128 tokens, a ring of 8 steps; place b < sizes[1] <= 64, 4 at a time, over 16 cores;
-// 736 bytes of local memory.
+// 1,024 bytes of local memory.
 #include "kernel_operator.h"
 using namespace AscendC;
 
@@ -16,6 +16,11 @@ constexpr uint32_t TABLE_PITCH = 8;
 constexpr uint32_t RING_STEPS = 8;
 constexpr uint32_t STATE_COLUMNS = 16;
 constexpr uint32_t STOP_COLUMNS = 8;
+constexpr uint32_t OPTION_COLUMNS = 16;
+constexpr uint32_t VOCABULARY = 129280;
+constexpr uint32_t OPTION_REPETITION = 4;
+constexpr uint32_t OPTION_PRESENCE = 5;
+constexpr uint32_t OPTION_FREQUENCY = 6;
 constexpr uint32_t STATE_LENGTH = 0;
 constexpr uint32_t STATE_GENERATED = 1;
 constexpr uint32_t STATE_LIMIT = 2;
@@ -25,6 +30,7 @@ constexpr uint32_t STATE_DRAFTED = 5;
 constexpr uint32_t STATE_PROPOSED = 9;
 constexpr uint32_t STATE_ACCEPTED = 10;
 constexpr uint32_t STATE_STEPS = 12;
+constexpr uint32_t STATE_PLACE = 13;
 constexpr uint32_t FINISH_RUNS = 0;
 constexpr uint32_t FINISH_STOP = 1;
 constexpr uint32_t FINISH_LIMIT = 2;
@@ -33,8 +39,9 @@ constexpr uint32_t IDS = 0;
 constexpr uint32_t POSITIONS = 8;
 constexpr uint32_t STATE = 16;
 constexpr uint32_t STOPS = 80;
-constexpr uint32_t ACCEPTED = 112;
-constexpr uint32_t NEW = 120;
+constexpr uint32_t OPTIONS = 112;
+constexpr uint32_t ACCEPTED = 176;
+constexpr uint32_t NEW = 184;
 constexpr uint32_t SLOTS = 0;
 constexpr uint32_t EMITTED = 8;
 
@@ -86,10 +93,19 @@ __aicore__ inline uint32_t Cause(const LocalTensor<int32_t>& places, uint32_t st
     return FINISH_RUNS;
 }
 
+// Whether a request changes logits by what its text has.
+__aicore__ inline bool IsPenalised(const LocalTensor<float>& options, uint32_t request) {
+    const float repetition = options.GetValue(request + OPTION_REPETITION);
+    return (repetition != 0.0f && repetition != 1.0f) ||
+           options.GetValue(request + OPTION_PRESENCE) != 0.0f ||
+           options.GetValue(request + OPTION_FREQUENCY) != 0.0f;
+}
+
 extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positions, GM_ADDR slots,
                                               GM_ADDR block_table, GM_ADDR state, GM_ADDR stop_ids,
                                               GM_ADDR accepted, GM_ADDR new_tokens, GM_ADDR emitted,
-                                              GM_ADDR step, GM_ADDR sizes) {
+                                              GM_ADDR step, GM_ADDR counts, GM_ADDR options,
+                                              GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_MIX_AIV_1_0);
     GlobalTensor<int32_t> token_idsGm;
     token_idsGm.SetGlobalBuffer((__gm__ int32_t*)token_ids, 64);
@@ -111,6 +127,10 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
     emittedGm.SetGlobalBuffer((__gm__ int32_t*)emitted, 1024);
     GlobalTensor<int32_t> stepGm;
     stepGm.SetGlobalBuffer((__gm__ int32_t*)step, 8);
+    GlobalTensor<int32_t> countsGm;
+    countsGm.SetGlobalBuffer((__gm__ int32_t*)counts, 8273920);
+    GlobalTensor<float> optionsGm;
+    optionsGm.SetGlobalBuffer((__gm__ float*)options, 1024);
     GlobalTensor<int32_t> sizesGm;
     sizesGm.SetGlobalBuffer((__gm__ int32_t*)sizes, 8);
     const uint32_t requests = static_cast<uint32_t>(sizesGm.GetValue(1));
@@ -121,11 +141,13 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
     TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> stepQueue;
     pipe.InitBuffer(stepQueue, 1, 32);
     TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> placeQueue;
-    pipe.InitBuffer(placeQueue, 1, 512);
+    pipe.InitBuffer(placeQueue, 1, 768);
     TQue<TPosition::VECIN, 1> tableQueue;
     pipe.InitBuffer(tableQueue, 1, 128);
     TQue<TPosition::VECOUT, 1> resultQueue;
     pipe.InitBuffer(resultQueue, 1, 64);
+    TQue<TPosition::VECOUT, 1> addendQueue;
+    pipe.InitBuffer(addendQueue, 1, 32);
     LocalTensor<int32_t> stepLocal = stepQueue.AllocTensor<int32_t>();
     CopyIn(stepLocal, stepGm, 1, 4, 0, 0);
     stepQueue.EnQue(stepLocal);
@@ -133,6 +155,10 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
     const int32_t number = stepLocal.GetValue(0);
     const uint64_t ring = static_cast<uint64_t>(number % RING_STEPS) * REQUESTS;
     CrossCoreSetFlag<0, PIPE_MTE2>(0);
+    LocalTensor<int32_t> addend = addendQueue.AllocTensor<int32_t>();
+    addend.SetValue(0, 2);
+    addendQueue.EnQue(addend);
+    addend = addendQueue.DeQue<int32_t>();
     for (uint32_t start = first; start < last; start += STEP) {
         const uint32_t count = start + STEP < last ? STEP : last - start;
         LocalTensor<int32_t> places = placeQueue.AllocTensor<int32_t>();
@@ -140,6 +166,8 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
         CopyIn(places[POSITIONS], positionsGm[start * ROWS], 1, count * ROWS * 4, 0, 0);
         CopyIn(places[STATE], stateGm[start * STATE_COLUMNS], 1, count * STATE_COLUMNS * 4, 0, 0);
         CopyIn(places[STOPS], stop_idsGm[start * STOP_COLUMNS], 1, count * STOP_COLUMNS * 4, 0, 0);
+        CopyIn(places[OPTIONS].ReinterpretCast<float>(), optionsGm[start * OPTION_COLUMNS], 1,
+               count * OPTION_COLUMNS * 4, 0, 0);
         CopyIn(places[ACCEPTED], acceptedGm[start], 1, count * 4, 0, 0);
         CopyIn(places[NEW], new_tokensGm[start], 1, count * 4, 0, 0);
         placeQueue.EnQue(places);
@@ -234,10 +262,26 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
         CopyOut(stateGm[start * STATE_COLUMNS], places[STATE], 1, count * STATE_COLUMNS * 4, 0, 0);
         CopyOut(emittedGm[(ring + start) * (ROWS + 1)], results[EMITTED], 1, count * (ROWS + 1) * 4,
                 0, 0);
+        const LocalTensor<float> options = places[OPTIONS].ReinterpretCast<float>();
+        SetAtomicAdd<int32_t>();
+        for (uint32_t i = 0; i < count; ++i) {
+            if (IsPenalised(options, i * OPTION_COLUMNS)) {
+                const int32_t place = places.GetValue(STATE + i * STATE_COLUMNS + STATE_PLACE);
+                const uint64_t ofPlace = static_cast<uint64_t>(place) * VOCABULARY;
+                const uint32_t entry = EMITTED + i * (ROWS + 1);
+                const int32_t emitted = results.GetValue(entry);
+                for (int32_t j = 0; j < emitted; ++j) {
+                    const int32_t token = results.GetValue(entry + 1 + j);
+                    CopyOut(countsGm[ofPlace + token], addend, 1, 4, 0, 0);
+                }
+            }
+        }
+        SetAtomicNone();
         resultQueue.FreeTensor(results);
         tableQueue.FreeTensor(table);
         placeQueue.FreeTensor(places);
     }
+    addendQueue.FreeTensor(addend);
     CrossCoreWaitFlag(0);
     if (GetBlockIdx() == 0) {
         stepLocal.SetValue(0, number + 1);
