@@ -1,12 +1,14 @@
 """The Ascend C text of `sample_tokens`: random numbers, and the one pass over a row."""
 
 UNIFORM = """\
-// A number in [0, 1) from a seed, the position of the token that is drawn and a stream:
-// Philox4x32-10 (Salmon et al., SC'11), 24 bits of its first word.
-__aicore__ inline float Uniform(uint32_t low, uint32_t high, uint32_t index, uint32_t stream) {
+// A number in [0, 1) from a seed, the position of the token that is drawn, a stream and, where
+// several steps draw for one position, the step: Philox4x32-10 (Salmon et al., SC'11), 24 bits of
+// its first word.
+__aicore__ inline float Uniform(uint32_t low, uint32_t high, uint32_t index, uint32_t stream,
+                                uint32_t step) {
     uint32_t c0 = index;
     uint32_t c1 = stream;
-    uint32_t c2 = 0;
+    uint32_t c2 = step;
     uint32_t c3 = 0;
     for (uint32_t i = 0; i < 10; ++i) {
         const uint64_t p0 = static_cast<uint64_t>(0xD2511F53u) * c0;
@@ -337,7 +339,7 @@ __aicore__ inline int32_t Sample(const LocalTensor<int32_t>& request, int32_t po
     }
     const float u = Uniform(static_cast<uint32_t>(request.GetValue(SEED_LOW)),
                             static_cast<uint32_t>(request.GetValue(SEED_HIGH)),
-                            static_cast<uint32_t>(position + 1), STREAM);
+                            static_cast<uint32_t>(position + 1), STREAM, 0);
     if (!isFiltered) {
         return static_cast<int32_t>(ChooseAny(u * total));
     }

@@ -1,5 +1,5 @@
 // sample_tokens: a token for each row of 129280 f32, i < sizes[0] <= 64, as its request wants it;
-// tiles of 4096, 1024 candidates kept, a row per core at a time over 48 cores; 153,280 bytes of
+// tiles of 4096, 1024 candidates kept, a row per core at a time over 48 cores; 153,312 bytes of
 // local memory.
 #include "kernel_operator.h"
 using namespace AscendC;
@@ -15,7 +15,7 @@ constexpr uint32_t CHUNK = 1536;
 constexpr uint32_t HALVINGS = 32;
 constexpr uint32_t STATE_COLUMNS = 16;
 constexpr uint32_t STOP_COLUMNS = 8;
-constexpr uint32_t OPTION_COLUMNS = 8;
+constexpr uint32_t OPTION_COLUMNS = 16;
 constexpr uint32_t STOPS = 16;
 constexpr uint32_t OPTIONS = 24;
 constexpr uint32_t TEMPERATURE = 0;
@@ -64,12 +64,14 @@ __aicore__ inline void CopyOut(const GlobalTensor<T>& target, const LocalTensor<
 
 using Element = float;
 
-// A number in [0, 1) from a seed, the position of the token that is drawn and a stream:
-// Philox4x32-10 (Salmon et al., SC'11), 24 bits of its first word.
-__aicore__ inline float Uniform(uint32_t low, uint32_t high, uint32_t index, uint32_t stream) {
+// A number in [0, 1) from a seed, the position of the token that is drawn, a stream and, where
+// several steps draw for one position, the step: Philox4x32-10 (Salmon et al., SC'11), 24 bits of
+// its first word.
+__aicore__ inline float Uniform(uint32_t low, uint32_t high, uint32_t index, uint32_t stream,
+                                uint32_t step) {
     uint32_t c0 = index;
     uint32_t c1 = stream;
-    uint32_t c2 = 0;
+    uint32_t c2 = step;
     uint32_t c3 = 0;
     for (uint32_t i = 0; i < 10; ++i) {
         const uint64_t p0 = static_cast<uint64_t>(0xD2511F53u) * c0;
@@ -723,7 +725,7 @@ struct Sampler {
         }
         const float u = Uniform(static_cast<uint32_t>(request.GetValue(SEED_LOW)),
                                 static_cast<uint32_t>(request.GetValue(SEED_HIGH)),
-                                static_cast<uint32_t>(position + 1), STREAM);
+                                static_cast<uint32_t>(position + 1), STREAM, 0);
         if (!isFiltered) {
             return static_cast<int32_t>(ChooseAny(u * total));
         }
@@ -739,7 +741,7 @@ extern "C" __global__ __aicore__ void sample_tokens(GM_ADDR logits, GM_ADDR opti
     GlobalTensor<float> logitsGm;
     logitsGm.SetGlobalBuffer((__gm__ float*)logits, 8273920);
     GlobalTensor<float> optionsGm;
-    optionsGm.SetGlobalBuffer((__gm__ float*)options, 256);
+    optionsGm.SetGlobalBuffer((__gm__ float*)options, 512);
     GlobalTensor<int32_t> stateGm;
     stateGm.SetGlobalBuffer((__gm__ int32_t*)state, 512);
     GlobalTensor<int32_t> stop_idsGm;
@@ -767,7 +769,7 @@ extern "C" __global__ __aicore__ void sample_tokens(GM_ADDR logits, GM_ADDR opti
     TQue<TPosition::VECIN, 1> placeQueue;
     pipe.InitBuffer(placeQueue, 1, 32);
     TQue<TPosition::VECIN, 1> requestQueue;
-    pipe.InitBuffer(requestQueue, 1, 128);
+    pipe.InitBuffer(requestQueue, 1, 160);
     TQue<TPosition::VECOUT, 1> tokenQueue;
     pipe.InitBuffer(tokenQueue, 1, 32);
     const uint32_t count = last - first;
