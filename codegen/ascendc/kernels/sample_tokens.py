@@ -31,11 +31,10 @@ end of the nucleus or that of min-p lies within twice this of a border
 Temperatures are taken as at least 1e-30 and at most 1e30.
 """
 
-import math
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
-from ascendfx.codegen.ascendc.hardware_units import BLOCK_FLOATS, SORT_ALIGNMENT, round_up
+from ascendfx.codegen.ascendc.hardware_units import round_up
 from ascendfx.codegen.ascendc.kernel import (
     DeviceSize,
     Direction,
@@ -43,16 +42,16 @@ from ascendfx.codegen.ascendc.kernel import (
     KernelArgument,
     KernelKind,
 )
-from ascendfx.codegen.ascendc.kernels.merge_lists_text import MERGE_LISTS
-from ascendfx.codegen.ascendc.kernels.reduction_work import reduce_max_work_elements
-from ascendfx.codegen.ascendc.kernels.sample_tokens_choice_text import BEYOND, CHOOSING, CUT
-from ascendfx.codegen.ascendc.kernels.sample_tokens_text import (
-    LOADING,
-    MEMBERS,
-    SAMPLING,
-    SCANNING,
-    SORTING,
-    UNIFORM,
+from ascendfx.codegen.ascendc.kernels.sample_tokens_choice_text import BEYOND, CHOOSING
+from ascendfx.codegen.ascendc.kernels.sample_tokens_text import SAMPLING
+from ascendfx.codegen.ascendc.kernels.sampler import (
+    KEPT,
+    check_vocabulary,
+    sampler_buffers,
+    sampler_constants,
+    tile_of,
+    write_sampler,
+    write_tables,
 )
 from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     CPP_TYPE,
@@ -63,7 +62,6 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     check_dtype,
     check_local_buffers,
     check_positive,
-    float_literal,
     kernel_function,
     local_bytes,
     through_queue,
@@ -72,27 +70,15 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     write_split,
 )
 from ascendfx.codegen.ascendc.target import Target
-from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import (
     OPTION_COLUMNS,
     STATE_COLUMNS,
     STOP_COLUMNS,
-    Option,
-    State,
     Stream,
 )
 from ascendfx.ir.tensor_type import DType
 
 _FAMILY = "sample-tokens"
-_TILE = 4_096
-_LEAST_TILE = 64
-_KEPT = 1_024
-_LIST = 512
-_CHUNK = 3 * _LIST
-"""A merge takes four lists: the kept ones and three new."""
-_HALVINGS = 32
-_MAX_COLUMNS = 2**24
-"""Ids are sorted as f32, which holds these exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,14 +122,9 @@ def plan_sample_tokens(
     """
     check_dtype(_FAMILY, dtype)
     check_positive(_FAMILY, rows=rows.capacity, requests=requests, columns=columns)
-    if columns > _MAX_COLUMNS:
-        raise GraphError(
-            code="vocabulary-too-large",
-            reason=f"{_FAMILY}: {columns:,} tokens, at most {_MAX_COLUMNS:,}",
-            hint="ids are sorted as float32; no tokenizer comes near",
-        )
+    check_vocabulary(_FAMILY, columns)
     blocks = blocks_for(rows.capacity, target)
-    tile = min(_TILE, max(_LEAST_TILE, 1 << (columns - 1).bit_length()))
+    tile = tile_of(columns)
     share = round_up(-(-rows.capacity // blocks) * 4, target.copy_granule)
     request = (STATE_COLUMNS + STOP_COLUMNS + OPTION_COLUMNS) * 4
     tables = (
@@ -152,36 +133,9 @@ def plan_sample_tokens(
         LocalBuffer("requestQueue", BufferKind.INPUT, request),
         LocalBuffer("tokenQueue", BufferKind.OUTPUT, share),
     )
-    buffers = _buffers(tile, -(-columns // tile), dtype)
+    buffers = sampler_buffers(columns, dtype)
     check_local_buffers(_FAMILY, (*tables, *buffers), target)
     return SampleTokensPlan(rows, requests, columns, dtype, tile, blocks, tables, buffers)
-
-
-def _buffers(tile: int, tiles: int, dtype: DType) -> tuple[LocalBuffer, ...]:
-    """Return the buffers; those the sorter writes come first, aligned to 256 bytes."""
-
-    def scratch(name: str, elements: int, align: int = SORT_ALIGNMENT) -> LocalBuffer:
-        return LocalBuffer(f"{name}Buffer", BufferKind.SCRATCH, round_up(elements * 4, align))
-
-    work = max(reduce_max_work_elements(tile, with_index=True), BLOCK_FLOATS)
-    table = round_up(tiles, BLOCK_FLOATS)
-    buffers = [
-        scratch("sorted", 2 * max(_CHUNK, _KEPT)),
-        scratch("merged", 2 * (_KEPT + _CHUNK)),
-        scratch("kept", 2 * _KEPT),
-        scratch("newValues", tile + _CHUNK),
-        scratch("newIds", tile + _CHUNK),
-        scratch("weights", max(tile, _KEPT)),
-        scratch("index", tile),
-        scratch("bits", tile // 32),
-        *(scratch(name, table, 32) for name in ("maxima", "sums", "masses")),
-        scratch("work", work, 32),
-        scratch("pair", BLOCK_FLOATS, 32),
-        LocalBuffer("logitQueue", BufferKind.INPUT, tile * dtype.bytes, copies=2),
-    ]
-    if dtype is not DType.F32:
-        buffers.append(scratch("values", tile))
-    return tuple(buffers)
 
 
 def emit_sample_tokens(plan: SampleTokensPlan, name: str) -> Kernel:
@@ -201,94 +155,29 @@ def emit_sample_tokens(plan: SampleTokensPlan, name: str) -> Kernel:
     comment = (
         f"{name}: a token for each row of {plan.columns} {plan.dtype.value}, i < sizes"
         f"[{plan.rows.slot}] <= {rows}, as its request wants it;",
-        f"tiles of {plan.tile}, {_KEPT} candidates kept, a row per core at a time over "
+        f"tiles of {plan.tile}, {KEPT} candidates kept, a row per core at a time over "
         f"{plan.blocks} cores; {local_bytes((*plan.tables, *plan.buffers)):,} bytes of local "
         "memory.",
     )
     write_head(out, comment, _constants(plan), f"using Element = {CPP_TYPE[plan.dtype]};")
-    for text in (UNIFORM, MERGE_LISTS, SORTING, CUT):
-        out.lines(text.splitlines())
-        out.line()
-    _write_sampler(out, plan)
-    out.line()
+    write_sampler(out, plan.columns, plan.dtype, (CHOOSING, BEYOND, SAMPLING))
     with kernel_function(out, name, arguments):
         write_size(out, "rows", plan.rows)
         write_split(out, "rows")
         out.line("TPipe pipe;")
         out.line("Sampler sampler;")
         out.line("sampler.Init(pipe, logitsGm);")
-        for table in plan.tables:
-            out.line(f"{table.kind.value} {table.name};")
-            out.line(f"pipe.InitBuffer({table.name}, {table.copies}, {table.bytes});")
+        write_tables(out, plan.tables)
         _write_rows(out)
     return Kernel(name, _FAMILY, KernelKind.VECTOR, plan.blocks, arguments, out.text())
 
 
 def _constants(plan: SampleTokensPlan) -> dict[str, int | str]:
-    columns = (Option.TEMPERATURE, Option.TOP_K, Option.TOP_P, Option.MIN_P)
-    state = (State.LENGTH, State.GENERATED, State.MINIMUM, State.SEED_LOW, State.SEED_HIGH)
     return {
         "BLOCKS": plan.blocks,
-        "COLUMNS": plan.columns,
-        "TILE": plan.tile,
-        "TILES": plan.tiles,
-        "ELEMENT_BYTES": plan.dtype.bytes,
-        "KEPT": _KEPT,
-        "LIST": _LIST,
-        "CHUNK": _CHUNK,
-        "HALVINGS": _HALVINGS,
-        "STATE_COLUMNS": STATE_COLUMNS,
-        "STOP_COLUMNS": STOP_COLUMNS,
-        "OPTION_COLUMNS": OPTION_COLUMNS,
-        "STOPS": STATE_COLUMNS,
-        "OPTIONS": STATE_COLUMNS + STOP_COLUMNS,
-        **{each.name: int(each) for each in (*columns, *state)},
+        **sampler_constants(plan.columns, plan.dtype),
         "STREAM": int(Stream.SAMPLE),
-        "LOWEST": float_literal(-math.inf),
-        "INFINITE": float_literal(math.inf),
-        "LEAST": "-3.4028234663852886e38f",
     }
-
-
-def _write_sampler(out: CppWriter, plan: SampleTokensPlan) -> None:
-    is_f32 = plan.dtype is DType.F32
-    loaded = "values = tile;" if is_f32 else "Cast(values, tile, RoundMode::CAST_NONE, count);"
-    out.line("// What a core does with a row.")
-    with out.block("struct Sampler", close="};"):
-        for buffer in plan.buffers:
-            out.line(f"{buffer.kind.value} {buffer.name};")
-        out.lines(MEMBERS.splitlines())
-        out.line()
-        with out.block(
-            "__aicore__ inline void Init(TPipe& pipe, const GlobalTensor<Element>& rows)"
-        ):
-            _write_init(out, plan)
-        for text in (LOADING.replace("@VALUES@", loaded), SCANNING, CHOOSING, BEYOND, SAMPLING):
-            out.line()
-            out.lines(text.splitlines())
-
-
-def _write_init(out: CppWriter, plan: SampleTokensPlan) -> None:
-    scalars = {"newIds": "int32_t", "index": "int32_t", "bits": "uint8_t"}
-    for buffer in plan.buffers:
-        copies = "" if buffer.kind is BufferKind.SCRATCH else f"{buffer.copies}, "
-        out.line(f"pipe.InitBuffer({buffer.name}, {copies}{buffer.bytes});")
-        if buffer.kind is BufferKind.SCRATCH:
-            tensor = buffer.name.removesuffix("Buffer")
-            out.line(f"{tensor} = {buffer.name}.Get<{scalars.get(tensor, 'float')}>();")
-    out.line("logits = rows;")
-    out.line("CreateVecIndex(index, static_cast<int32_t>(0), TILE);")
-    if plan.columns % 64:
-        out.line("// Comparisons read whole repeats, the last one beyond the row.")
-        if plan.dtype is DType.F32:
-            with out.block("for (uint32_t i = 0; i < 2; ++i)"):
-                out.line("tile = logitQueue.AllocTensor<Element>();")
-                out.line("Duplicate(tile, 0.0f, static_cast<int32_t>(TILE));")
-                out.line("logitQueue.FreeTensor(tile);")
-        else:
-            out.line("Duplicate(values, 0.0f, static_cast<int32_t>(TILE));")
-    out.line("Duplicate(weights, 0.0f, static_cast<int32_t>(TILE));")
-    out.line("Duplicate(newValues, 0.0f, static_cast<int32_t>(TILE));")
 
 
 def _write_rows(out: CppWriter) -> None:

@@ -27,10 +27,10 @@ constexpr uint32_t GENERATED = 1;
 constexpr uint32_t MINIMUM = 3;
 constexpr uint32_t SEED_LOW = 7;
 constexpr uint32_t SEED_HIGH = 8;
-constexpr uint32_t STREAM = 0;
 constexpr float LOWEST = -__builtin_inff();
 constexpr float INFINITE = __builtin_inff();
 constexpr float LEAST = -3.4028234663852886e38f;
+constexpr uint32_t STREAM = 0;
 
 // Copies `count` pieces of `bytes`; behind each piece the source skips `sourceGap` bytes and the
 // target `targetGap` blocks of 32 bytes. Every piece starts a block, filled up with zeros.
