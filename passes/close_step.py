@@ -14,9 +14,13 @@ from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
 from ascendfx.passes.serving_steps import block_tokens
 from ascendfx.passes.step_inputs import (
     CACHE_PREFIX,
+    COUNTS,
+    DRAFT_IDS,
+    DRAFT_PROBS,
     chooses_rows,
     decode_controls,
     prefill_controls,
+    token_counts,
 )
 
 KINDS = ("decode", "prefill")
@@ -28,9 +32,10 @@ class CloseStep(ProgramPass):
 
     ``decode``: every request has ``1 + drafts`` rows: its newest token, and draft tokens. All rows
     have logits; `sample_tokens` chooses the token behind each, `verify_drafts` finds how many
-    drafts are what the model itself chose, and `advance_requests` writes ids, positions, slots and
-    state of the next step in place. Until `FuseMtp` has put draft layers there, drafts are
-    placeholders which are never taken. ``prefill``: the token behind the chunk is sampled.
+    drafts were chosen, and `advance_requests` writes ids, positions, slots and state of the next
+    step in place. Until `FuseMtp` has put draft layers there, drafts are placeholders which are
+    never taken, and nothing is kept of them. ``prefill``: the token behind the chunk is sampled.
+    Both read `COUNTS`, the tokens of each request, as far as it has penalties.
 
     Fidelity: real. Logits are those of the serving form; choosing rows is left out where all rows
     are chosen.
@@ -68,41 +73,46 @@ class CloseStep(ProgramPass):
         controls = decode_controls(self.drafts) if self.kind == "decode" else prefill_controls()
         builder = GraphBuilder(main.name)
         inputs = add_inputs(builder, controls, main)
+        counts = Input(COUNTS, token_counts(main.type_of(main.outputs[1])))
+        inputs[COUNTS] = builder.add(counts)
         moved = _copy(main, builder, inputs, every_row=self.kind == "decode")
         _, logits, *rest = (moved[v] for v in main.outputs)
         if self.kind == "decode":
-            tokens, advanced = self._decode(builder, inputs, logits, block_tokens(program))
+            tokens, *advanced, seen = self._decode(builder, inputs, logits, block_tokens(program))
         else:
-            tokens, advanced = _prefill(builder, inputs, logits)
+            tokens, *advanced, seen = _prefill(builder, inputs, logits)
         hidden = rest[: len(rest) - len(cache_inputs(main))]
         caches = rest[len(hidden) :]
-        closed = builder.build(tokens, logits, *hidden, *advanced, *caches)
+        closed = builder.build(tokens, logits, *hidden, *advanced, *caches, seen)
         closed = closed.part(closed.outputs, keep=closed.inputs)
         return PassResult(Program((closed, *program.graphs[1:]), program.recipes))
 
     def _decode(
         self, builder: GraphBuilder, inputs: Mapping[str, Value], logits: Value, block: int
-    ) -> tuple[Value, tuple[Value, ...]]:
-        choice = [inputs[name] for name in ("options", "state", "stop_ids")]
-        rows = [inputs[name] for name in ("positions", "row_request")]
-        sampled = builder.add(SampleTokens(), logits, *choice, *rows)
+    ) -> tuple[Value, ...]:
+        coupled = ("token_ids", DRAFT_IDS, DRAFT_PROBS) if self.drafts else ()
+        names = (*_CHOICE, "positions", "row_request", COUNTS, *coupled)
+        choice = (inputs[name] for name in names)
+        sampled = builder.add(SampleTokens(self.drafts), logits, *choice)
         accepted, _, new = builder.add_multi(
             VerifyDrafts(self.drafts), inputs["token_ids"], sampled, inputs["state"]
         )
         operands = (*(inputs[name] for name in _ADVANCED), accepted, new)
-        kept = (inputs["emitted"], inputs["step"])
+        kept = (inputs[name] for name in ("emitted", "step", COUNTS, "options"))
         advance = AdvanceRequests(self.drafts, block)
-        return sampled, builder.add_multi(advance, *operands, *kept)
+        return sampled, *builder.add_multi(advance, *operands, *kept)
 
 
+_CHOICE = ("options", "state", "stop_ids")
 _ADVANCED = ("token_ids", "positions", "slots", "block_table", "state", "stop_ids")
 
 
 def _prefill(
     builder: GraphBuilder, inputs: Mapping[str, Value], logits: Value
-) -> tuple[Value, tuple[Value, ...]]:
-    names = ("options", "state", "stop_ids", "logit_positions", "logit_requests")
-    return builder.add(SampleTokens(), logits, *(inputs[name] for name in names)), ()
+) -> tuple[Value, ...]:
+    names = (*_CHOICE, "logit_positions", "logit_requests", COUNTS)
+    sampled = builder.add(SampleTokens(), logits, *(inputs[name] for name in names))
+    return sampled, inputs[COUNTS]
 
 
 def add_inputs(

@@ -15,6 +15,7 @@ from ascendfx.ir.ops import (
     Input,
     Param,
     Reshape,
+    SampleDrafts,
     SampleTokens,
     ShiftTokens,
     VerifyDrafts,
@@ -30,6 +31,8 @@ from ascendfx.passes.serving_steps import block_tokens
 from ascendfx.passes.shifted_convention import check_shifted_convention
 from ascendfx.passes.step_inputs import (
     CACHE_PREFIX,
+    DRAFT_IDS,
+    DRAFT_PROBS,
     HIDDEN_CACHE,
     HIDDEN_SLOTS,
     KNOWN_TOKENS,
@@ -63,11 +66,15 @@ class FuseMtp(ProgramPass):
     number of rejected drafts, so that they end at the last accepted token and the wrong entries are
     written again. The hidden states that this reaches are kept from step to step, a few per place.
 
+    A decode step draws its drafts as their requests want them verified, and keeps what they were
+    drawn from (`SampleDrafts`). A prefill drafts the most likely tokens and keeps nothing: such a
+    draft counts as certain.
+
     Source: DeepSeek-V3 technical report, section 2.2, for the layer; omni-infer c8bc2bbb,
     ``deepseek_mtp.py``, for shared control tensors and a cache per depth.
 
-    Fidelity: bitwise, as far as the tokens of the main model are concerned: drafts are only taken
-    where they equal them.
+    Fidelity: bitwise, as far as the logits of the main model are concerned, and its tokens, where a
+    request wants its text independent of drafts.
 
     Attributes:
         drafts: The draft program of each depth, in serving form after the passes of the plan; equal
@@ -113,7 +120,8 @@ class _Part:
 
     Attributes:
         entry: Is written out in the step, so that it shares what it has in common with the main
-            model, such as rotary tables; returns a token, a hidden state and caches.
+            model, such as rotary tables; returns a token, or logits in a decode step, a hidden
+            state and caches.
         functions: What it calls.
         recipes: Of all of them; those of the entry belong to the step.
     """
@@ -145,9 +153,10 @@ def _part(draft: Program, name: str, chaining: str, main: Program) -> _Part:
             "form returns tokens, logits, two hidden states and its caches",
             hint="capture the layer with `ascendfx.compile(..., draft=...)`",
         )
-    tokens, _, normed, raw, *caches = entry.outputs
+    tokens, logits, normed, raw, *caches = entry.outputs
     hidden = normed if chaining == "post-norm" else raw
-    trimmed = entry.part((tokens, hidden, *caches), keep=entry.inputs)
+    first = logits if _decodes(main.main) else tokens
+    trimmed = entry.part((first, hidden, *caches), keep=entry.inputs)
     graphs = {g.name: f"{name}_{g.name}" for g in draft.graphs[1:]} | {entry.name: step}
     # What both make of the same parameters in the same way, such as rotary tables, is one weight.
     own = {param: recipe for (owner, param), recipe in draft.recipes.items() if owner == entry.name}
@@ -203,12 +212,13 @@ class _Step:
     def __init__(self, main: Graph, drafts: tuple[_Part, ...]) -> None:
         self._main = main
         self._drafts = drafts
-        self._decodes = any(isinstance(node.op, AdvanceRequests) for node in main.nodes)
+        self._decodes = _decodes(main)
         self._keeps = len(drafts) > 1
         self._block = block_tokens(Program((main,)))
         self._builder = GraphBuilder(main.name)
         self._moved: dict[Value, Value] = {}
         self._inputs: dict[str, Value] = {}
+        self._drawn: tuple[Value, ...] = ()
 
     def run(self) -> Graph:
         main = self._main
@@ -235,7 +245,7 @@ class _Step:
         recent = () if rows.recent is None else (rows.recent,)
         kept = () if rows.kept is None else (rows.kept,)
         return self._builder.build(
-            first, logits, *results, *advanced, *recent, *own, *caches, *kept
+            first, logits, *results, *advanced, *self._drawn, *recent, *own, *caches, *kept
         )
 
     def _add_inputs(self) -> None:
@@ -254,6 +264,8 @@ class _Step:
             hidden = self._main.type_of(self._main.outputs[_HIDDEN_AT])
             wanted[HIDDEN_CACHE] = kept_hidden(hidden, len(self._drafts))
         self._inputs = {name: self._builder.add(Input(name, wanted[name])) for name in wanted}
+        if self._decodes:
+            self._drawn = (self._inputs[DRAFT_IDS], self._inputs[DRAFT_PROBS])
         for value in self._main.inputs:
             op = self._main.op_of(value)
             if isinstance(op, Input):
@@ -315,15 +327,25 @@ class _Step:
                 shift = ShiftTokens(depth, known=not self._decodes)
                 at = rows.last, self._inputs["row_request"]
                 ids = self._builder.add(shift, ids, *at, tokens[-1], *known)
-            token, hidden, *written = self._draft(part, depth, rows, (ids, hidden))
-            tokens.append(token)
+            made, hidden, *written = self._draft(part, depth, rows, (ids, hidden))
+            tokens.append(self._draw(depth, made) if self._decodes else made)
             caches += written
         return tuple(tokens), caches
+
+    def _draw(self, depth: int, logits: Value) -> Value:
+        """Return the draft of a depth in a decode step, and keep what it was drawn from."""
+        choice = (self._inputs[name] for name in ("options", "state", "stop_ids"))
+        accepted, _, _ = self._verified()
+        draft, *drawn = self._builder.add_multi(
+            SampleDrafts(depth), logits, *choice, accepted, *self._drawn
+        )
+        self._drawn = tuple(drawn)
+        return draft
 
     def _draft(
         self, part: _Part, depth: int, rows: _Rows, read: tuple[Value, Value]
     ) -> Iterator[Value]:
-        """Write the entry of a draft program out; return its token, hidden state and caches."""
+        """Write the entry of a draft program out; return its results."""
         entry, builder = part.entry, self._builder
         ids, hidden = read
         given = {**self._inputs, **rows.controls, LOGIT_ROWS: rows.last}
@@ -339,6 +361,10 @@ class _Step:
                 results = builder.add_multi(node.op, *(moved[v] for v in node.operands))
             moved.update((Value(position, i), result) for i, result in enumerate(results))
         return (moved[v] for v in entry.outputs)
+
+
+def _decodes(main: Graph) -> bool:
+    return any(isinstance(node.op, AdvanceRequests) for node in main.nodes)
 
 
 def _is_hidden(main: Graph, value: Value) -> bool:

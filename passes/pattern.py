@@ -20,6 +20,7 @@ from ascendfx.ir.ops import (
     Multiply,
     NotEqual,
     RouteTopk,
+    SampleDrafts,
     Sort,
     Topk,
     VerifyDrafts,
@@ -29,10 +30,11 @@ from ascendfx.passes.rule import OperandForm, Rule, Spelling, as_tuple, parse_op
 
 COMMUTATIVE = (Add, Multiply, Maximum, Minimum, Equal, NotEqual, LogicalAnd, LogicalOr)
 _RESULTS: Mapping[type[Op], int] = {
-    AdvanceRequests: 6,
+    AdvanceRequests: 7,
     AlignDrafts: 7,
     DispatchExperts: 3,
     RouteTopk: 2,
+    SampleDrafts: 3,
     Sort: 2,
     Topk: 2,
     VerifyDrafts: 3,

@@ -12,6 +12,7 @@ from ascendfx.ir.interpret import interpret
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
+from ascendfx.passes.step_inputs import COUNTS
 
 T = TypeVar("T")
 
@@ -87,7 +88,8 @@ def caches_after(program: Program, outputs: Sequence[T]) -> dict[str, T]:
 
 def block_tokens(program: Program) -> int:
     """Return the tokens of a cache block; a program without caches has none to say."""
-    kinds = [program.main.input_types[name] for name in cache_names(program)]
+    names = (name for name in cache_names(program) if name != COUNTS)
+    kinds = [program.main.input_types[name] for name in names]
     return bind_size(kinds[0].shape[1], {}) if kinds else BLOCK_TOKENS
 
 

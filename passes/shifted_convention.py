@@ -13,6 +13,8 @@ from ascendfx.ir.ops import (
     GatherRows,
     RaggedAttention,
     Rotary,
+    SampleDrafts,
+    SampleTokens,
     ShiftTokens,
     VerifyDrafts,
 )
@@ -21,6 +23,9 @@ from ascendfx.passes.trace_step import Root, Step, StepTrace, Trace, trace_step
 
 DRAFT = "cache.draft."
 _HIDDEN = "cache.hidden"
+_KEPT = ("draft_ids", "draft_probs")
+_FIXED = 12
+"""Operands of `AdvanceRequests` before the drafts."""
 _ENDS = ("logit_rows", "logit_positions", "logit_requests")
 
 
@@ -41,7 +46,8 @@ def check_shifted_convention(program: Program) -> int:
     * with several depths, entries made of rejected drafts must be written again: in a decode step
       ids, positions, slots and last rows are those of `align_drafts`, for all depths alike, and
       hidden states of the main model are looked up for the same rows;
-    * each cache is written once per step, at one depth, and read at that depth alone.
+    * each cache is written once per step, at one depth, and read at that depth alone;
+    * what the draft of a depth was drawn from is kept at that depth until it is verified.
 
     Args:
         program: A decode or prefill step, after `FuseMtp`.
@@ -66,6 +72,7 @@ def check_shifted_convention(program: Program) -> int:
         _check_cache(trace, rows, name, ids[: depth + 1])
     for step in trace.of(RaggedAttention):
         _check_attention(step, depths, ids, rows)
+    _check_drawn(trace, ids)
     return len(ids)
 
 
@@ -219,10 +226,39 @@ def _check_attention(step: Step, depths: dict[str, int], ids: list[Root], rows: 
     depth = found.pop()
     if found or not all(map(_own, read)):
         _refuse("an attention reads entries of several depths", step.location)
-    if roles.positions.root != rows.positions or roles.row_request.root != rows.requests:
+    of_rows = roles.positions.root == rows.positions and roles.row_request.root == rows.requests
+    if not of_rows or roles.ancestors is not None:
         _refuse(f"depth {depth} sees tokens up to other positions than its rows", step.location)
     if not any(_of_depth(each, ids[: depth + 1], rows) for each in roles.queries):
         _refuse(f"rows of another depth read the entries of depth {depth}", step.location)
+
+
+def _check_drawn(trace: StepTrace, ids: list[Root]) -> None:
+    """Check that drafts are drawn, kept, handed on and looked up in the order of their depths."""
+    kept = [trace.inputs[name].root for name in _KEPT if name in trace.inputs]
+    for step in trace.of(SampleTokens):
+        if kept and [each.root for each in step.operands[-2:]] != kept:
+            _refuse("tokens are chosen by other drafts than those of the step", step.location)
+    drawn = trace.of(SampleDrafts)
+    for depth, step in enumerate(drawn):
+        logits, *_, accepted, tokens, probabilities = step.operands
+        op = cast("SampleDrafts", step.op)
+        if (
+            op.depth != depth
+            or ids[depth] not in logits.tokens
+            or logits.tokens & {*ids[depth + 1 :]}
+        ):
+            _refuse(f"draft {op.depth} is drawn from logits of another depth", step.location)
+        if accepted.root != trace.of(VerifyDrafts)[0].results[0].root:
+            _refuse(f"draft {depth} is drawn behind another token", step.location)
+        if [tokens.root, probabilities.root] != kept:
+            _refuse(f"what draft {depth} is drawn from is kept elsewhere", step.location)
+        kept = [each.root for each in step.results[1:]]
+    for step in trace.of(AdvanceRequests) if drawn else ():
+        if [each.root for each in step.operands[_FIXED:]] != [
+            each.results[0].root for each in drawn
+        ]:
+            _refuse("the next step verifies other drafts than those drawn", step.location)
 
 
 def _of_depth(value: Trace, ids: list[Root], rows: _Rows) -> bool:

@@ -4,6 +4,7 @@ from ascendfx.ir.graph import Graph, Node, Value
 from ascendfx.ir.ops import GatherRows, Input
 from ascendfx.ir.size import Dim, named_size
 from ascendfx.ir.step_state import (
+    DRAFT_TOKENS,
     OPTION_COLUMNS,
     RECENT_COLUMNS,
     STATE_COLUMNS,
@@ -20,6 +21,8 @@ LOGIT_ROWS = "logit_rows"
 CACHE_PREFIX = "cache."
 KNOWN_TOKENS = "known_tokens"
 RECENT, HIDDEN_SLOTS, HIDDEN_CACHE = "recent", "hidden_slots", f"{CACHE_PREFIX}hidden"
+COUNTS = f"{CACHE_PREFIX}counts"
+DRAFT_IDS, DRAFT_PROBS = "draft_ids", "draft_probs"
 PLACES = named_size("places")
 """Requests of a decode step, in every plan of a package."""
 
@@ -43,13 +46,27 @@ def decode_controls(drafts: int) -> dict[str, TensorType]:
     rows = {name: kind for name, kind in CONTROLS.items() if name != LOGIT_ROWS}
     emitted = TensorType(DType.I32, (STEPS, REQUESTS, drafts + 2))
     step = TensorType(DType.I32, (STEP_COLUMNS,))
-    return {**rows, **_CHOICE, "emitted": emitted, "step": step}
+    kept = kept_drafts(drafts) if drafts else {}
+    return {**rows, **_CHOICE, "emitted": emitted, "step": step, **kept}
 
 
 def prefill_controls() -> dict[str, TensorType]:
     """Return the inputs of a prefill step; ``logit_positions`` are those of ``logit_rows``."""
     chosen = {"logit_positions": _PER_REQUEST, "logit_requests": _PER_REQUEST}
     return {**CONTROLS, **chosen, **_CHOICE}
+
+
+def kept_drafts(drafts: int) -> dict[str, TensorType]:
+    """Return the tables of what each draft of a step was drawn from, see `SampleDrafts`."""
+    return {
+        DRAFT_IDS: _of_requests(DType.I32, drafts, DRAFT_TOKENS),
+        DRAFT_PROBS: _of_requests(DType.F32, drafts, DRAFT_TOKENS),
+    }
+
+
+def token_counts(logits: TensorType) -> TensorType:
+    """Return the type of the tokens that each place has, which penalties look at."""
+    return TensorType(DType.I32, (PLACES, logits.shape[-1]))
 
 
 def known_tokens(drafts: int) -> TensorType:

@@ -19,6 +19,7 @@ from ascendfx.ir.ops import (
     Param,
     RaggedAttention,
     Rotary,
+    SampleDrafts,
     SampleTokens,
     ShiftTokens,
     Subtract,
@@ -96,6 +97,8 @@ _KEPT = (
     GatherRows,
     RaggedAttention,
     Rotary,
+    SampleDrafts,
+    SampleTokens,
     ShiftTokens,
     VerifyDrafts,
 )
@@ -155,7 +158,9 @@ def _result(node: Node, operands: tuple[Trace, ...], root: Root) -> Trace:
         return Trace(root, tokens=alone)
     if isinstance(op, AlignDrafts) and root.value.result == 1:
         return Trace(root, positions=alone, counts=True)
-    if isinstance(op, AlignDrafts | Constant | Param | _Chosen):
+    if isinstance(op, SampleDrafts) and root.value.result == 0:
+        return Trace(root, tokens=operands[0].tokens)
+    if isinstance(op, AlignDrafts | Constant | Param | SampleDrafts | _Chosen):
         return Trace(root, counts=isinstance(op, Constant | Param))
     whole = _joined(operands, root)
     if isinstance(op, CacheWrite):

@@ -108,7 +108,7 @@ def compile_model(
     verifier = start_verifier(captured, verify_tokens, verify_length, progress) if verify else None
     rewriting = Rewriting(writer, verifier, progress)
     serving, misses = rewriting.run("serving", captured.program, to_serving)
-    check_caches(serving, limits.blocks, chip)
+    check_caches(serving, limits.blocks, limits.max_batch, chip)
     lowering = Lowering(chip, limits, writer, progress)
     apart = Rewriting(writer, None, progress)
     drafts = serve_drafts(captured.drafts[:wanted], apart, TO_SERVING)

@@ -6,6 +6,7 @@ from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
+from ascendfx.passes.step_inputs import token_counts
 
 LARGEST_INDEX = 2**31 - 1
 """Positions and cache slots are i32 in device memory."""
@@ -35,18 +36,22 @@ def check_addressable(*, max_context: int, max_batch: int, prefill_chunk: int, b
             )
 
 
-def check_caches(serving: Program, blocks: int, target: Target) -> None:
-    """Check that the caches of a serving program fit into the memory of the chip.
+def check_caches(serving: Program, blocks: int, places: int, target: Target) -> None:
+    """Check that what a program keeps between steps fits into the memory of the chip.
 
     Args:
-        serving: Its inputs ``cache.*`` have the named size ``blocks``.
+        serving: In serving form: inputs ``cache.*`` have the named size ``blocks``, and the second
+            output has the logits.
         blocks: Blocks of every cache.
+        places: Requests whose tokens are counted.
         target: The chip.
 
     Raises:
         GraphError: They do not fit, even without weights.
     """
-    needed = 0
+    logits = serving.main.type_of(serving.main.outputs[1])
+    counts = token_counts(logits)
+    counted = needed = places * bind_size(counts.shape[1], {}) * counts.dtype.bytes
     for name, kind in serving.main.input_types.items():
         if name.startswith("cache."):
             size = kind.dtype.bytes
@@ -56,8 +61,9 @@ def check_caches(serving: Program, blocks: int, target: Target) -> None:
     if needed > target.hbm_gib * _GIB:
         raise GraphError(
             code="limit-too-large",
-            reason=f"the caches of {blocks:,} blocks of {BLOCK_TOKENS} tokens need {needed:,} "
-            f"bytes, {target.name} has {target.hbm_gib * _GIB:,}",
+            reason=f"the caches of {blocks:,} blocks of {BLOCK_TOKENS} tokens need "
+            f"{needed - counted:,} bytes and the token counts of {places:,} requests {counted:,}, "
+            f"{target.name} has {target.hbm_gib * _GIB:,}",
             hint=_SMALLER,
         )
 

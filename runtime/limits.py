@@ -21,7 +21,8 @@ class Limits:
     """Sizes the plans are made for.
 
     Attributes:
-        max_batch: Requests of a decode step.
+        max_batch: Requests of a decode step. Each has a count of every token of the vocabulary in
+            device memory, 4 bytes, for penalties.
         max_context: Tokens of a request, prompt and answer.
         prefill_chunk: Prompt tokens of a prefill step.
         cache_blocks: Blocks of 128 tokens in every cache; None: enough for a full batch.

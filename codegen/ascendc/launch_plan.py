@@ -15,7 +15,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.size import parse_size, print_size
 from ascendfx.ir.tensor_type import DType
 
-FORMAT = 4
+FORMAT = 5
 """Version of the JSON form; raised whenever a key is added, removed or renamed."""
 
 _SIZES_OF_WORK = ("products", "vector_slots", "bytes", "rereads")

@@ -10,7 +10,6 @@ from ascendfx.ir.onnx.movement import count_up_to, reshaped
 from ascendfx.ir.size import Dim
 from ascendfx.ir.tensor_type import DType, TensorType
 
-
 _NODES = 31
 """Nodes of a tree at most: bits of an ``i32`` that is not negative."""
 

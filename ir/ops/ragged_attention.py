@@ -109,23 +109,30 @@ class RaggedAttention(Op):
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """Attend row by row."""
         queries, keys, values, positions, requests, ancestors = self.roles(operands)
-        nodes = np.zeros(len(positions), np.int64) if ancestors is None else ancestors
         rows = [
             attend(
                 [q[None, r : r + 1] for q in queries],
-                [k[request : request + 1, seen] for k in keys],
-                values[request : request + 1, seen],
+                [k[request : request + 1][:, seen] for k in keys],
+                values[request : request + 1][:, seen],
                 scale=self.scale,
                 mask=np.zeros((1, 1, 1, 1)),
                 visible=np.ones((1, 1, 1, 1), bool),
             )
-            for r, (request, seen) in enumerate(zip(requests, map(seen_places, positions, nodes)))
+            for r, (request, seen) in enumerate(
+                zip(requests, seen_places(positions, ancestors), strict=True)
+            )
         ]
         return (np.concatenate(rows, axis=1)[0],)
 
 
-def seen_places(position: int, ancestors: int) -> Array:
-    """Return where the tokens stand that a row sees, in the order of the text."""
+def seen_places(positions: Array, ancestors: Array | None) -> Sequence[Array | slice]:
+    """Return where the tokens stand that each row sees, in the order of the text."""
+    if ancestors is None:
+        return [slice(0, position + 1) for position in positions]
+    return [_in_tree(*numbers) for numbers in zip(positions, ancestors, strict=True)]
+
+
+def _in_tree(position: int, ancestors: int) -> Array:
     nodes = [i for i in range(int(ancestors).bit_length()) if ancestors >> i & 1]
     before = int(position) + 1 - len(nodes)
     return np.concatenate([np.arange(before), before + np.array(nodes, np.int64)])

@@ -17,6 +17,7 @@ from ascendfx.runtime.engine.prefill import (
     read_prompt,
     without_meaning,
 )
+from ascendfx.runtime.engine.token_counts import COUNTS, count_first, write_counts
 from ascendfx.runtime.executor.plans_of import plans_of
 from ascendfx.runtime.executor.step import StepExecutor
 
@@ -87,7 +88,8 @@ class Device:
         more = ("state", "stop_ids", "emitted", "step", "sizes")
         # Steps with several drafts keep the tokens before their rows, to draft some of them again.
         again = ("recent",) if self.drafts > 1 else ()
-        controls = (*names, *more, *again)
+        drawn = ("draft_ids", "draft_probs") if self.drafts else ()
+        controls = (*names, *more, *again, *drawn)
         self._views = {name: executor.control("decode", name) for name in controls}
         self.group_steps = len(self._views["emitted"])
         each = self.drafts + 1
@@ -98,9 +100,15 @@ class Device:
 
     def hand_over(self, request: JoiningRequest) -> Handover:
         """Read a prompt, for a decode elsewhere."""
+        self._count(request)
         result = read_prompt(self.executor, self.prefill, request, self.block_tokens, self.drafts)
+        rows = take_rows(self.entries(), request.place, request.blocks, request.tokens.size)
+        return *result, rows
+
+    def entries(self) -> dict[str, NDArray[Any]]:
+        """Return the caches that hold something of each token, by name."""
         caches = self.executor.caches()
-        return *result, take_rows(caches, request.place, request.blocks, request.tokens.size)
+        return {name: each for name, each in caches.items() if name != COUNTS}
 
     def run(self, group: Group) -> GroupResult:
         """Write what changed, read the prompts of those who join, run the steps."""
@@ -134,6 +142,7 @@ class Device:
         state = views["state"]
         state[places] = 0
         state[places, State.FINISHED] = Finish.EMPTY
+        state[places, State.PLACE] = places
         views["options"][places] = 0
         views["stop_ids"][places] = -1
         views["block_table"][places] = 0
@@ -144,6 +153,7 @@ class Device:
 
     def _join(self, request: JoiningRequest) -> Joined:
         record = request.record
+        self._count(request)
         if record is None:
             result = prefill(self.executor, self.prefill, request, self.block_tokens, self.drafts)
         else:
@@ -151,9 +161,9 @@ class Device:
         if result.finish != Finish.RUNS:
             return result
         views, place = self._views, request.place
+        count_first(self.executor, place, result.token, request.options)
         if record is not None:
-            caches = self.executor.caches()
-            put_rows(caches, place, request.blocks, record.length, record.caches)
+            put_rows(self.entries(), place, request.blocks, record.length, record.caches)
         table = views["block_table"][place]
         table[:] = 0
         table[: request.blocks.size] = request.blocks
@@ -163,6 +173,7 @@ class Device:
         state[State.GENERATED] += 1
         state[State.LENGTH] = length = request.tokens.size
         state[State.FINISHED] = Finish.RUNS
+        state[State.PLACE] = place
         drafts = result.drafts
         state[State.DRAFTED] = min(int(state[State.DRAFTS]), len(drafts))
         views["state"][place] = state
@@ -176,11 +187,17 @@ class Device:
         views["token_ids"][rows[0] : rows[0] + 1 + len(drafts)] = (result.token, *drafts)
         views["positions"][rows] = positions
         views["slots"][rows] = np.where(inside, slots, -1)
+        if "draft_ids" in views:
+            views["draft_ids"][place] = -1  # the first drafts are certain
         if "recent" in views:
             newest = request.tokens[: -RECENT_COLUMNS - 1 : -1]
             views["recent"][place] = -1
             views["recent"][place, : newest.size] = newest
         return result
+
+    def _count(self, request: JoiningRequest) -> None:
+        parts = (request.tokens, request.state, request.options)
+        write_counts(self.executor, request.place, *parts)
 
     def _not_finite(self, place: int) -> str:
         """Return which logit was none; a place that has ended keeps computing the same rows."""

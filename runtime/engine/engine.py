@@ -140,7 +140,7 @@ class Engine:
         if not isinstance(record, TransferRecord):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong_type("record", record, "a `TransferRecord`")
         self._checks.check_decode()
-        caches = self._device.executor.caches()
+        caches = self._device.entries()
         self._add([self._checks.handed_over(record, self._next_id, self._model, caches)])
         return self._next_id - 1
 

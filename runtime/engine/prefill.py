@@ -24,7 +24,7 @@ class JoiningRequest:
         tokens: Prompt, and the new tokens of a request that was there before.
         blocks: Its cache blocks, in order.
         options: Row of ``options``.
-        state: Row of ``state`` before the next token; LENGTH and FINISHED are not yet set.
+        state: Row of ``state`` before the next token; LENGTH, FINISHED and PLACE are not yet set.
         stop_ids: Row of ``stop_ids``.
         record: What a prefill elsewhere gave; None: there was none.
     """
@@ -121,6 +121,7 @@ def _chunk(
     table[0, : request.blocks.size] = request.blocks
     state = request.state.copy()
     state[State.LENGTH] = stop - 1  # the row that is looked at is the first of its request
+    state[State.PLACE] = request.place
     known = np.full((1, drafts), -1, np.int32)
     behind = request.tokens[stop : stop + drafts]
     known[0, : behind.size] = behind

@@ -16,7 +16,7 @@ from ascendfx.runtime.checkpoint.safetensors_file import read_header, read_metad
 from ascendfx.runtime.package.write_tensors import TensorEntry, write_tensors
 
 FORMAT = "ascendfx-transfer"
-VERSION = "1"
+VERSION = "2"
 """Raised whenever a tensor or field is added, removed, or changes its meaning."""
 
 _FIELDS = ("model", "adaptive")

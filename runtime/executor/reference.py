@@ -46,7 +46,7 @@ class ReferenceExecutor:
             "places": max(each.requests for each in capacities.values()),
         }
         self._caches: dict[str, NDArray[Any]] = {
-            name: np.zeros([bind_size(d, sizes) for d in kind.shape])
+            name: _zeros(kind, sizes)
             for name, kind in first.main.input_types.items()
             if name.startswith("cache.")
         }

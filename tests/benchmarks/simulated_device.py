@@ -116,8 +116,16 @@ class SimulatedDevice:
             count = rows if name in ("token_ids", "positions", "slots") else places
             given.append(self.control(plan, name)[:count])
         ring = self.control(plan, "emitted")[:, :places]
-        results = self._advance.reference(
-            *given, accepted, tokens[0], ring, self.control(plan, "step"), *tokens[1:]
+        counts, options = np.zeros((places, 1), np.int32), self.control(plan, "options")[:places]
+        *results, _ = self._advance.reference(
+            *given,
+            accepted,
+            tokens[0],
+            ring,
+            self.control(plan, "step"),
+            counts,
+            options,
+            *tokens[1:],
         )
         for name, values in zip(_IN_PLACE, results, strict=True):
             target = ring if name == "emitted" else self.control(plan, name)

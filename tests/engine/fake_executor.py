@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.launch_plan import Capacities
 from ascendfx.ir.ops.advance_requests import AdvanceRequests
+from ascendfx.ir.ops.sample_drafts import SampleDrafts
 from ascendfx.ir.ops.sample_tokens import SampleTokens
 from ascendfx.ir.ops.verify_drafts import VerifyDrafts
 from ascendfx.ir.step_state import (
+    DRAFT_TOKENS,
     OPTION_COLUMNS,
     RECENT_COLUMNS,
     STATE_COLUMNS,
@@ -24,7 +26,7 @@ from ascendfx.ir.step_state import (
     State,
 )
 from ascendfx.runtime.executor.step import StepInputs, StepOutputs
-from tests.engine.toy_model import VOCABULARY, best, hash_of, logits_of
+from tests.engine.toy_model import VOCABULARY, hash_of, logits_of
 
 Array = NDArray[Any]
 _CHANGED = ("token_ids", "positions", "slots", "state", "emitted", "step")
@@ -77,13 +79,17 @@ class FakeExecutor:
             "step": (STEP_COLUMNS,),
             "sizes": (8,),
             "recent": (places, RECENT_COLUMNS),
+            "draft_ids": (places, drafts, DRAFT_TOKENS),
         }
         # Whatever the host does not write must not matter.
         self.controls: dict[str, Array] = {n: np.full(s, 77, np.int32) for n, s in shapes.items()}
         self.controls["options"] = np.full((places, OPTION_COLUMNS), 77, np.float32)
+        kept = (places, drafts, DRAFT_TOKENS)
+        self.controls["draft_probs"] = np.full(kept, 0.77, np.float32)
         self.controls["logits"] = np.zeros((rows, VOCABULARY))
         self._tokens = np.full(blocks * block_tokens, -1, np.int32)
         self._places = np.full(blocks * block_tokens, -1, np.int32)
+        self._counts = np.full((places, VOCABULARY), 77, np.int32)
         self._inside = False
 
     def capacities(self, plan: str) -> Capacities:
@@ -95,7 +101,8 @@ class FakeExecutor:
 
     def caches(self) -> dict[str, Array]:
         parts = {"cache.0.0": self._tokens, "cache.draft.0.0": self._places}
-        return {name: each.reshape(-1, self.block) for name, each in parts.items()}
+        blocks = {name: each.reshape(-1, self.block) for name, each in parts.items()}
+        return {**blocks, "cache.counts": self._counts}
 
     def run(self, plan: str, inputs: StepInputs) -> StepOutputs:
         assert plan == "prefill"
@@ -111,7 +118,7 @@ class FakeExecutor:
         logits = logits_of(prefix)[None]
         choice = (further["options"], further["state"], further["stop_ids"])
         rest = (further["logit_positions"], further["logit_requests"])
-        (tokens,) = SampleTokens().reference(logits, *choice, *rest)
+        (tokens,) = SampleTokens().reference(logits, *choice, *rest, self._counts)
         behind = [*further["known_tokens"][0].tolist(), -1]
         known = behind[: behind.index(-1)]
         drafts = self._guess([*prefix, *(known or tokens.tolist())], self.drafts)
@@ -167,18 +174,18 @@ class FakeExecutor:
                 self._check_recent(int(owner[row]), prefix)
         controls["logits"][:rows] = logits
         options = controls["options"][:places]
-        (sampled,) = SampleTokens().reference(logits, options, state, stops, positions, owner)
+        kept = [controls[name][:places] for name in ("draft_ids", "draft_probs")]
+        operands = [logits, options, state, stops, positions, owner, self._counts]
+        coupled = [ids, *kept] if self.drafts else []
+        (sampled,) = SampleTokens(self.drafts).reference(*operands, *coupled)
         accepted, last, new = VerifyDrafts(self.drafts).reference(ids, sampled, state)
-        guesses = np.zeros((self.drafts, places), np.int32)
-        for place in np.flatnonzero(state[:, State.FINISHED] == Finish.RUNS).tolist():
-            if new[place] >= 0:
-                position = int(positions[last[place]])
-                prefix = self._prefix(controls["block_table"][place], position)
-                guesses[:, place] = self._guess([*prefix, int(new[place])], self.drafts)
+        guesses = self._draft(places, positions[last], accepted, new)
         changed = AdvanceRequests(self.drafts, self.block).reference(
             *(ids, positions, slots, controls["block_table"][:places], state, stops),
-            *(accepted, new, controls["emitted"][:, :places], controls["step"], *guesses),
+            *(accepted, new, controls["emitted"][:, :places], controls["step"]),
+            *(self._counts, options, *guesses),
         )
+        *changed, self._counts[:] = changed
         for name, values in zip(_CHANGED, changed, strict=True):
             target = controls[name]
             (target[:, :places] if name == "emitted" else target[: len(values)])[:] = values
@@ -186,6 +193,23 @@ class FakeExecutor:
             length = int(state[place, State.LENGTH])
             before = self._prefix(controls["block_table"][place], length - 1)
             controls["recent"][place] = newest_first(before)
+
+    def _draft(self, places: int, at: Array, accepted: Array, new: Array) -> Array:
+        """Return the drafts of each depth, and keep what they were drawn from."""
+        controls = self.controls
+        choice = [controls[name][:places] for name in ("options", "state", "stop_ids")]
+        kept = [controls[name][:places] for name in ("draft_ids", "draft_probs")]
+        drafts = np.zeros((self.drafts, places), np.int32)
+        for depth in range(self.drafts):
+            logits = np.zeros((places, VOCABULARY))
+            for place in np.flatnonzero((choice[1][:, State.FINISHED] == 0) & (new >= 0)).tolist():
+                prefix = self._prefix(controls["block_table"][place], int(at[place]))
+                text = [*prefix, int(new[place]), *drafts[:depth, place].tolist()]
+                logits[place] = self._draft_logits(text)
+            drafts[depth], *values = SampleDrafts(depth).reference(logits, *choice, accepted, *kept)
+            for target, each in zip(kept, values, strict=True):
+                target[:] = each
+        return drafts
 
     def _check_recent(self, place: int, prefix: list[int]) -> None:
         """Check the tokens before the rows of a place, which later drafts are made from."""
@@ -209,10 +233,13 @@ class FakeExecutor:
     def _guess(self, prefix: list[int], count: int) -> list[int]:
         drafts: list[int] = []
         for _ in range(count):
-            text = [*prefix, *drafts]
-            wrong = hash_of([*text, 5]) / 2**64 >= self.right
-            drafts.append((best(text) + wrong) % VOCABULARY)
+            logits = self._draft_logits([*prefix, *drafts])
+            drafts.append(0 if np.isnan(logits).any() else int(np.argmax(logits)))
         return drafts
+
+    def _draft_logits(self, text: list[int]) -> Array:
+        wrong = hash_of([*text, 5]) / 2**64 >= self.right
+        return np.roll(logits_of(text), int(wrong))
 
 
 def newest_first(tokens: list[int]) -> list[int]:

@@ -1,5 +1,6 @@
 """Steps that prepare the next one, over a plan that cannot: the host does it in between."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +20,7 @@ from ascendfx.ir.step_state import (
     Option,
     State,
 )
+from ascendfx.ir.token_choice import wants_penalties
 from ascendfx.runtime.executor.step import Executor, StepInputs, StepOutputs
 from ascendfx.runtime.number_range import first_not_finite
 
@@ -34,7 +36,7 @@ class HostedSteps:
     Places that do not run take no part in a step.
     """
 
-    def __init__(self, executor: Executor, block_tokens: int) -> None:
+    def __init__(self, executor: Executor, block_tokens: int, vocabulary: int = 0) -> None:
         self._executor = executor
         self._block_tokens = block_tokens
         capacities = executor.capacities("decode")
@@ -51,6 +53,7 @@ class HostedSteps:
         self._controls: dict[str, Array] = {n: np.zeros(s, np.int32) for n, s in shapes.items()}
         self._controls["options"] = np.zeros((places, OPTION_COLUMNS), np.float32)
         self._controls["logits"] = np.zeros((places, 0), np.float32)
+        self._counts = np.zeros((places, vocabulary), np.int32)
 
     def capacities(self, plan: str) -> Capacities:
         """Return the sizes of steps without drafts."""
@@ -64,13 +67,17 @@ class HostedSteps:
             raise AssertionError(f"`{plan}` is run by its inputs alone")
         return self._controls[name]
 
+    def caches(self) -> dict[str, Array]:
+        """Return what is kept here; what the plans keep is theirs."""
+        return {"cache.counts": self._counts}
+
     def run(self, plan: str, inputs: StepInputs) -> StepOutputs:
         """Run one step and choose tokens as ``inputs.further`` says."""
         outputs = self._executor.run(plan, inputs)
         further = inputs.further
         rows = (further["logit_positions"], further["logit_requests"])
         choice = (further["options"], further["state"], further["stop_ids"])
-        return StepOutputs(_choose(outputs, *choice, *rows), outputs.logits)
+        return StepOutputs(_choose(outputs, choice, *rows, self._counts), outputs.logits)
 
     def run_steps(self, plan: str, steps: int) -> None:
         """Run the decode step ``steps`` times."""
@@ -95,10 +102,9 @@ class HostedSteps:
                 context=int(positions.max()) + 1,
             )
             outputs = self._executor.run(plan, inputs)
-            options, state, stops = (
-                controls[name][runs] for name in ("options", "state", "stop_ids")
-            )
-            sampled[runs] = _choose(outputs, options, state, stops, positions, each)
+            choice = [controls[name][runs] for name in ("options", "state", "stop_ids")]
+            chosen = _choose(outputs, choice, positions, each, self._counts)
+            sampled[runs] = chosen
             self._keep_logits(runs, outputs.logits)
         self._advance(places, sampled)
 
@@ -108,8 +114,9 @@ class HostedSteps:
         zeros = np.zeros(places, np.int32)
         operands = [controls[name][:places] for name in names]
         emitted = controls["emitted"][:, :places]
-        results = AdvanceRequests(0, self._block_tokens).reference(
-            *operands, zeros, sampled, emitted, controls["step"]
+        options = controls["options"][:places]
+        *results, self._counts[:] = AdvanceRequests(0, self._block_tokens).reference(
+            *operands, zeros, sampled, emitted, controls["step"], self._counts, options
         )
         for name, values in zip(_IN_PLACE, results, strict=True):
             target = controls[name]
@@ -126,23 +133,21 @@ class HostedSteps:
 
 
 def _choose(
-    outputs: StepOutputs,
-    options: Array,
-    state: Array,
-    stops: Array,
-    positions: Array,
-    requests: Array,
+    outputs: StepOutputs, choice: Sequence[Array], positions: Array, requests: Array, counts: Array
 ) -> NDArray[np.int32]:
     """Return the token of each row; -1 where any logit is infinite or NaN, or all are zero."""
+    options, state, stops = choice
     logits = outputs.logits
     tokens = np.array(outputs.next_tokens, np.int32)
     of_row = state[requests]
     new = of_row[:, State.GENERATED] + positions - of_row[:, State.LENGTH]
     early = new < of_row[:, State.MINIMUM]
-    for row in np.flatnonzero(early | (options[requests, Option.TEMPERATURE] > 0)).tolist():
+    of_row = options[requests]
+    chosen = early | (of_row[:, Option.TEMPERATURE] > 0) | wants_penalties(of_row)
+    for row in np.flatnonzero(chosen).tolist():
         one = slice(row, row + 1)
         numbers = logits[one].astype(np.float64)
-        operands = (numbers, options, state, stops, positions[one], requests[one])
+        operands = (numbers, options, state, stops, positions[one], requests[one], counts)
         tokens[row] = SampleTokens().reference(*operands)[0][0]
     if first_not_finite(logits) is not None:
         tokens[~np.isfinite(logits.astype(np.float64)).all(axis=1)] = -1

@@ -28,7 +28,13 @@ requests = st.builds(
     max_new_tokens=st.integers(1, 12),
     min_new_tokens=st.integers(0, 3),
     stop_at_eos=st.booleans(),
-    sampling=st.builds(Sampling, temperature=st.sampled_from([0.0, 0.8]), seed=st.integers(0, 9)),
+    sampling=st.builds(
+        Sampling,
+        temperature=st.sampled_from([0.0, 0.8]),
+        seed=st.integers(0, 9),
+        repetition_penalty=st.sampled_from([1.0, 1.7]),
+        frequency_penalty=st.sampled_from([0.0, 1.1]),
+    ),
 )
 
 
@@ -237,8 +243,8 @@ def test_other_files_are_no_records(record: TransferRecord, tmp_path: Path) -> N
     path = tmp_path / "r"
     record.save(path)
     text = path.read_bytes()
-    path.write_bytes(text.replace(b'"version":"1"', b'"version":"2"'))
-    with refused("record-version", "version 2, this version reads 1"):
+    path.write_bytes(text.replace(b'"version":"2"', b'"version":"1"'))
+    with refused("record-version", "version 1, this version reads 2"):
         TransferRecord.load(path)
     path.write_bytes(text.replace(b"ascendfx-transfer", b"ascendfx_transfer"))
     with refused("record-damaged", "no transfer record"):

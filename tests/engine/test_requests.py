@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.step_state import Option, Verification
 from ascendfx.runtime.engine.draft_policy import ExpectedGain
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.request import Request, Update
 from ascendfx.runtime.engine.sampling import Sampling
 from ascendfx.runtime.engine.serving_config import ServingConfig
+from ascendfx.runtime.engine.verification import Relaxed, Typical
 from ascendfx.runtime.executor.step import StepInputs, StepOutputs
 from tests.engine.fake_executor import FakeExecutor
 from tests.engine.toy_model import BROKEN, VOCABULARY, expected
@@ -91,6 +93,12 @@ def test_a_request_is_checked_when_it_is_made(
         ("top_k", 2**31, "bad-sampling"),
         ("seed", -1, "bad-limit"),
         ("seed", 2**64, "bad-sampling"),
+        *(("repetition_penalty", v, "bad-sampling") for v in (0, -1.0, math.nan, math.inf, 1e-9)),
+        *(("presence_penalty", v, "bad-sampling") for v in (-2.1, 2.1, math.nan)),
+        *(("frequency_penalty", v, "bad-sampling") for v in (-2.1, 2.1, math.nan)),
+        ("repetition_penalty", "1", "bad-argument"),
+        *(("verification", v, "bad-sampling") for v in ("exakt", "", "REJECTION", "medusa")),
+        *(("verification", v, "bad-argument") for v in (1, None, Typical)),
         *((name, "1", "bad-argument") for name in ("temperature", "top_p", "min_p")),
         *((name, True, "bad-argument") for name in ("temperature", "top_p", "min_p")),
         *((name, [1], "bad-argument") for name in ("temperature", "top_p", "min_p")),
@@ -102,6 +110,46 @@ def test_sampling_is_checked_when_it_is_made(name: str, value: object, code: str
     assert caught.value.code == code
     assert name in caught.value.reason
     assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value", "code"),
+    [
+        *((Typical, "threshold", v, "bad-sampling") for v in (-0.1, 1.1, math.nan)),
+        *((Typical, "alpha", v, "bad-sampling") for v in (-0.1, math.inf, math.nan)),
+        *((Relaxed, "delta", v, "bad-sampling") for v in (-0.1, 1.1, math.nan)),
+        *((Relaxed, "top_k", v, "bad-limit") for v in (0, 1.5, True)),
+        (Typical, "threshold", "0.1", "bad-argument"),
+        (Relaxed, "delta", None, "bad-argument"),
+    ],
+)
+def test_lossy_verification_is_checked_when_it_is_made(
+    kind: type[Typical | Relaxed], name: str, value: object, code: str
+) -> None:
+    with pytest.raises(GraphError) as caught:
+        kind(**{name: value})  # type: ignore[arg-type]
+    assert caught.value.code == code
+    assert name in caught.value.reason
+    assert caught.value.hint
+
+
+def test_a_verification_is_named_or_given_with_its_parameters() -> None:
+    assert Sampling(verification="typical") == Sampling(verification=Typical())
+    assert Sampling(verification="relaxed").verification == Relaxed(top_k=10, delta=0.6)
+    with pytest.raises(GraphError) as caught:
+        Sampling(verification="rejecton")
+    assert "did you mean `rejection`?" in caught.value.hint
+    assert "lossless" in caught.value.hint
+    for number, name in enumerate(("exact", "rejection", "block", "typical", "relaxed")):
+        options = Sampling(verification=name).options()
+        assert options[Option.VERIFICATION] == number == Verification[name.upper()]
+    options = Sampling(verification=Typical(threshold=0.25, alpha=0.5)).options()
+    assert options[[Option.THRESHOLD, Option.SCALE]].tolist() == [0.25, 0.5]
+    options = Sampling(verification=Relaxed(top_k=2**30, delta=0.5)).options()
+    assert options[[Option.RANKS, Option.THRESHOLD]].tolist() == [2**24, 0.5]
+    penalties = {"repetition_penalty": 1.5, "presence_penalty": -2, "frequency_penalty": 0.5}
+    options = Sampling(**penalties).options()
+    assert options[Option.REPETITION : Option.FREQUENCY + 1].tolist() == [1.5, -2.0, 0.5]
 
 
 def test_numbers_of_numpy_are_numbers() -> None:

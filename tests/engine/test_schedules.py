@@ -19,6 +19,7 @@ from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.request import Request, Update
 from ascendfx.runtime.engine.sampling import Sampling
 from ascendfx.runtime.engine.serving_config import ServingConfig
+from ascendfx.runtime.engine.verification import LOSSLESS
 from tests.engine.fake_executor import BreakdownError, FakeExecutor
 from tests.engine.toy_model import VOCABULARY, expected
 
@@ -26,8 +27,14 @@ ENDS = frozenset({3})
 TOKENS = st.integers(0, VOCABULARY - 2)
 CONTEXT = 20
 STEPS = st.integers(1, 6)
+PENALTIES = {
+    "repetition_penalty": st.sampled_from([1.0, 0.5, 2.0]),
+    "presence_penalty": st.sampled_from([0.0, -1.0, 1.5]),
+    "frequency_penalty": st.sampled_from([0.0, 0.7]),
+}
 SAMPLINGS = st.one_of(
     st.just(Sampling()),
+    st.builds(Sampling, verification=st.sampled_from(LOSSLESS), **PENALTIES),
     st.builds(
         Sampling,
         temperature=st.floats(0.1, 3.0),
@@ -35,6 +42,7 @@ SAMPLINGS = st.one_of(
         top_p=st.floats(0.2, 1.0),
         min_p=st.floats(0.0, 0.5),
         seed=st.integers(0, 2**64 - 1),
+        **PENALTIES,
     ),
 )
 

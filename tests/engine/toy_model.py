@@ -74,7 +74,8 @@ def _expected(
         position = len(ids) + len(new) - 1
         state[0, State.LENGTH] = position
         state[0, State.GENERATED] = len(new)
-        token = choose(logits_of((*ids, *new))[None], options, state, row, position)
+        counts = counts_of(ids, new)
+        token = choose(logits_of((*ids, *new))[None], options, state, row, position, counts)
         if token < 0:
             return tuple(new), "error"
         if token in stops and len(new) >= minimum:
@@ -83,12 +84,20 @@ def _expected(
     return tuple(new), "length"
 
 
+def counts_of(prompt: Sequence[int], new: Sequence[int]) -> NDArray[np.int32]:
+    """Return what `SampleTokens` reads of a text: 2 for each new token, 1 if the prompt has it."""
+    counts = 2 * np.bincount(np.array(new, np.int64), minlength=VOCABULARY).astype(np.int32)
+    counts[list(prompt)] += 1
+    return counts
+
+
 def choose(
     logits: NDArray[Any],
     options: Sequence[float],
     state: NDArray[np.int32],
     stops: NDArray[np.int32],
     position: int,
+    counts: NDArray[np.int32],
 ) -> int:
     (tokens,) = SampleTokens().reference(
         logits,
@@ -97,5 +106,6 @@ def choose(
         stops,
         np.array([position], np.int32),
         np.zeros(1, np.int32),
+        counts[None],
     )
     return int(tokens[0])

@@ -9,11 +9,14 @@ from ascendfx.ir.graph import Graph, Value
 from ascendfx.ir.ops import (
     AdvanceRequests,
     AlignDrafts,
+    Argmax,
     CacheWrite,
     Call,
     GatherRows,
     Op,
     Param,
+    SampleDrafts,
+    SampleTokens,
     ShiftTokens,
 )
 from ascendfx.ir.program import Program
@@ -120,7 +123,7 @@ def test_one_draft_has_the_rows_of_the_main_model() -> None:
     assert first.operands[1:3] == second.operands[1:3]  # and so are rotary tables.
     assert names[-2:] == ["cache.draft.0.0", "cache.draft.0.1"]
     (advance,) = _of(main, AdvanceRequests)
-    assert len(main.nodes[advance].operands) == 11
+    assert len(main.nodes[advance].operands) == 13
 
 
 @pytest.mark.parametrize("drafts", [2, 3])
@@ -139,6 +142,39 @@ def test_several_drafts_share_rows_that_end_at_the_last_accepted_token(drafts: i
     assert len({call.operands[7] for call in calls}) == drafts  # a cache for each depth
 
 
+@pytest.mark.parametrize("drafts", [1, 2, 3])
+def test_drafts_of_a_decode_step_are_drawn_and_kept_in_the_order_of_depths(drafts: int) -> None:
+    main = _fused("decode", (_draft(),) * drafts).main
+    names = dict(zip(main.input_types, main.inputs, strict=True))
+    kept = (names["draft_ids"], names["draft_probs"])
+    (sampled,) = _of(main, SampleTokens)
+    assert main.op_of(Value(sampled)) == SampleTokens(drafts)
+    assert main.nodes[sampled].operands[-4:] == (names["cache.counts"], names["token_ids"], *kept)
+    drawn = _of(main, SampleDrafts)
+    assert [main.nodes[i].op for i in drawn] == [SampleDrafts(depth) for depth in range(drafts)]
+    for i in drawn:
+        assert main.nodes[i].operands[-2:] == kept
+        kept = (Value(i, 1), Value(i, 2))
+    (advance,) = _of(main, AdvanceRequests)
+    assert main.nodes[advance].operands[12:] == tuple(map(Value, drawn))
+    # In place results stand in the order of the inputs.
+    last = ("cache.0.0", "cache.0.1", "cache.counts")
+    assert list(names)[-3 - 2 * drafts - (drafts > 1) :][:3] == list(last)
+    counts = list(main.input_types).index("cache.counts") - len(names)
+    assert main.outputs[counts] == Value(advance, 6)
+    assert {*kept} <= {*main.outputs}
+    assert not _of(main, Argmax)
+
+
+def test_a_step_whose_drafts_come_from_nowhere_keeps_nothing_of_them() -> None:
+    main = _closed("decode", 2).main
+    assert {"draft_ids", "draft_probs"} <= set(main.input_types)
+    assert main.op_of(main.outputs[0]) == SampleTokens(2)
+    names = dict(zip(main.input_types, main.inputs, strict=True))
+    assert not {names["draft_ids"], names["draft_probs"]} & {*main.outputs}
+    assert "draft_ids" not in _closed("decode", 0).main.input_types
+
+
 def test_a_prefill_returns_drafts_and_takes_what_is_known() -> None:
     main = _fused("prefill", (_draft(), _draft())).main
     assert {"known_tokens", "hidden_slots"} <= set(main.input_types)
@@ -152,6 +188,9 @@ def test_a_prefill_returns_drafts_and_takes_what_is_known() -> None:
         ShiftTokens(0, known=True),
         ShiftTokens(1, known=True),
     ]
+    counts = main.inputs[list(main.input_types).index("cache.counts")]
+    assert counts in main.outputs  # as every cache, though nothing is written
+    assert len(_of(main, Argmax)) == 2
 
 
 def test_equal_drafts_are_stored_once_and_different_ones_apart() -> None:

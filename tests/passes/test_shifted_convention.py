@@ -19,19 +19,22 @@ from ascendfx.ir.ops import (
     Cos,
     GatherRows,
     Input,
+    Linear,
     Multiply,
     Param,
     RaggedAttention,
     Reshape,
     Rotary,
+    SampleDrafts,
+    SampleTokens,
     ShiftTokens,
     Sin,
     VerifyDrafts,
 )
 from ascendfx.ir.program import Program
-from ascendfx.ir.tensor_type import DType
+from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.shifted_convention import check_shifted_convention
-from ascendfx.passes.step_inputs import decode_controls
+from ascendfx.passes.step_inputs import COUNTS, PLACES, decode_controls
 from tests.passes.fused_steps import fused_step
 
 ROWS = decode_controls(1)["positions"].shape[0]
@@ -147,6 +150,11 @@ def main_tables(edit: Edit) -> tuple[Op, list[Value]]:
     return edit.op, [edit.operands[0], *tables]
 
 
+def other_kept(edit: Edit) -> list[Value]:
+    """Return tables of drafts that are not those of the step."""
+    return [edit.builder.add(Cast(edit.builder.type_of(v).dtype), v) for v in edit.operands[8:]]
+
+
 # Plan, drafts, which node of an operation, how it is changed, and a part of the message.
 EDITS: dict[str, tuple[str, int, type[Op], int, Change, str]] = {
     "wrong depth": ("prefill", 2, ShiftTokens, 1, shifts(0, 5), "shift at depth 0"),
@@ -253,6 +261,47 @@ EDITS: dict[str, tuple[str, int, type[Op], int, Change, str]] = {
         reads_result(1, VerifyDrafts, 0, 1),
         "another row",
     ),
+    "drawn by the depth before": (
+        "decode",
+        2,
+        SampleDrafts,
+        1,
+        lambda edit: (edit.op, [edit.made[Linear][-2][0], *edit.operands[1:]]),
+        "logits of another depth",
+    ),
+    "drawn as another depth": (
+        "decode",
+        2,
+        SampleDrafts,
+        1,
+        lambda edit: (SampleDrafts(0), edit.operands),
+        "draft 0 is drawn from logits of another depth",
+    ),
+    "drawn behind another token": (
+        "decode",
+        1,
+        SampleDrafts,
+        0,
+        reads_result(4, VerifyDrafts, 0, 2),
+        "behind another token",
+    ),
+    "kept beside the depth before": ("decode", 2, SampleDrafts, 1, reads(5, "draft_ids"), "kept"),
+    "chosen by what is not kept": (
+        "decode",
+        1,
+        SampleTokens,
+        0,
+        lambda edit: (edit.op, [*edit.operands[:8], *other_kept(edit)]),
+        "other drafts",
+    ),
+    "other drafts verified next": (
+        "decode",
+        2,
+        AdvanceRequests,
+        0,
+        lambda edit: (edit.op, [*edit.operands[:12], *edit.operands[:11:-1]]),
+        "verifies other drafts",
+    ),
     "other tokens verified": ("decode", 1, VerifyDrafts, 0, reads(0, "slots"), "are verified"),
 }
 
@@ -269,7 +318,8 @@ def test_steps_changed_by_hand_are_refused(name: str) -> None:
 
 def test_rejected_drafts_must_not_stay_in_caches() -> None:
     builder = GraphBuilder("main")
-    given = {name: builder.add(Input(name, kind)) for name, kind in decode_controls(2).items()}
+    kinds = {**decode_controls(2), COUNTS: TensorType(DType.I32, (PLACES, 11))}
+    given = {name: builder.add(Input(name, kind)) for name, kind in kinds.items()}
     ids, requests = given["token_ids"], given["row_request"]
     accepted, last, new = builder.add_multi(VerifyDrafts(2), ids, ids, given["state"])
     first = builder.add(ShiftTokens(0), ids, last, requests, new)
@@ -282,6 +332,8 @@ def test_rejected_drafts_must_not_stay_in_caches() -> None:
         new,
         given["emitted"],
         given["step"],
+        given[COUNTS],
+        given["options"],
         new,
         new,
     )

@@ -1,0 +1,51 @@
+"""Real numbers that callers pass for the choice of tokens."""
+
+import math
+from numbers import Real
+
+import numpy as np
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.arguments import wrong_type
+
+
+def check_within(name: str, given: object, low: float, high: float, *, hint: str) -> float:
+    """Return a number from ``low`` to ``high``.
+
+    Args:
+        name: Of the argument.
+        given: The number.
+        low: Least.
+        high: Largest; infinity: any that a float32 holds.
+        hint: What the caller may do.
+
+    Raises:
+        GraphError: It is no number, or outside.
+    """
+    value = checked_number(name, given)
+    if not (low <= value <= high and abs(value) <= LARGEST):
+        bound = (
+            f"between {low:g} and {high:g}" if high < LARGEST else f"at least {low:g} and finite"
+        )
+        raise GraphError("bad-sampling", f"{name} must be {bound}, got {value}", hint=hint)
+    return value
+
+
+LARGEST = float(np.finfo(np.float32).max)
+"""The device works in f32, where a number of Python may be 0 or infinite."""
+
+
+def checked_number(name: str, given: object) -> float:
+    """Return a real number; NaN is one.
+
+    Raises:
+        GraphError: It is something else.
+    """
+    if isinstance(given, bool) or not isinstance(given, Real | np.floating):
+        raise wrong_type(name, given, "a number")
+    return float(given)
+
+
+def held(value: float) -> float:
+    """Return the float32 next to a number."""
+    return math.nan if math.isnan(value) else float(np.float32(min(max(value, -LARGEST), LARGEST)))
