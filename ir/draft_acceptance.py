@@ -15,8 +15,8 @@ it was drawn, and ``u`` the row's number of ``Stream.ACCEPT``:
   ``S_i = sum(max(P_i p - q, 0))`` at row ``i``, the longest prefix ``i`` with
   ``u_i < h_i = S_i / (S_i + 1 - P_i)``, or ``u_i < P_i`` behind the last draft, is accepted, and
   the token behind it is drawn from ``max(P_i p - q, 0)``, or ``p`` behind the last (Sun et al.,
-  arXiv 2403.10444, algorithm 2). Rows behind that draw from ``p``: should the drawn token be the
-  draft, the row behind it continues the text.
+  arXiv 2403.10444, algorithm 2). A row that no token follows is the last. Rows behind that draw
+  from ``p``: should the drawn token be the draft, the row behind it continues the text.
 * ``TYPICAL``, lossy: ``d`` if ``m(d) > min(THRESHOLD, SCALE exp(-H(m)))`` with ``m`` the
   distribution before filters and ``H`` its entropy in nats, else drawn from ``p`` (Cai et al.,
   arXiv 2401.10774, section 2.3.1).
@@ -107,12 +107,9 @@ def _block_tokens(rows: Rows) -> dict[int, int]:
     """Return the tokens of the accepted drafts and the one behind them."""
     prefix, found = 1.0, {0: -1}
     for row in range(rows.valid + 1):
-        p = rows.p(row)
-        if p is None:
-            break
-        u = float(rows.sampled[row])
-        if row == rows.valid:
-            share, token, following = prefix, draw(p, u), 0.0
+        p, u = rows.p(row), float(rows.sampled[row])
+        if p is None or row == rows.valid:
+            share, token, following = prefix, -1 if p is None else draw(p, u), 0.0
         else:
             ids, q = rows.q(row)
             left = float(_left(p, ids, q, prefix).sum() + prefix * _others(p, ids).sum())
