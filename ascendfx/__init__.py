@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ascendfx.runtime.engine.request import Generation, Piece, Request, Update
     from ascendfx.runtime.engine.sampling import Sampling
     from ascendfx.runtime.engine.transfer_record import TransferRecord
+    from ascendfx.runtime.engine.verification import Relaxed, Typical
     from ascendfx.runtime.package.load_package import load
 
 __all__ = [
@@ -26,9 +27,11 @@ __all__ = [
     "GraphError",
     "Metrics",
     "Piece",
+    "Relaxed",
     "Request",
     "Sampling",
     "TransferRecord",
+    "Typical",
     "Update",
     "__version__",
     "bundled_model",
@@ -46,9 +49,11 @@ _HOME = {
     "GraphError": "ascendfx.ir.diagnostic",
     "Metrics": "ascendfx.runtime.engine.metrics",
     "Piece": "ascendfx.runtime.engine.request",
+    "Relaxed": "ascendfx.runtime.engine.verification",
     "Request": "ascendfx.runtime.engine.request",
     "Sampling": "ascendfx.runtime.engine.sampling",
     "TransferRecord": "ascendfx.runtime.engine.transfer_record",
+    "Typical": "ascendfx.runtime.engine.verification",
     "Update": "ascendfx.runtime.engine.request",
     "bundled_model": "ascendfx.find_bundled_model",
     "compile": "ascendfx.compiler",

@@ -13,7 +13,11 @@ from ascendfx import Request, Sampling, TransferRecord
 
 REQUESTS = [
     Request(prompt="Elizabeth was ", max_new_tokens=16),
-    Request(prompt="Article 1\n", max_new_tokens=16, sampling=Sampling(temperature=0.7, seed=3)),
+    Request(
+        prompt="Article 1\n",
+        max_new_tokens=16,
+        sampling=Sampling(temperature=0.7, seed=3, repetition_penalty=1.1),
+    ),
 ]
 
 

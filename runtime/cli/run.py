@@ -1,6 +1,7 @@
 """``ascendfx run``: generate with a package."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -8,9 +9,11 @@ import click
 from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.read_text import read_text
+from ascendfx.runtime.cli.sampling_options import sampling_options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.engine.engine import Engine
+from ascendfx.runtime.engine.sampling import Sampling
 from ascendfx.runtime.package.load_package import load
 from ascendfx.runtime.package.save_package import MANIFEST
 from ascendfx.runtime.progress import Progress
@@ -43,6 +46,7 @@ from ascendfx.runtime.start_engine import start_engine
 )
 @options.executor
 @options.kernel_cache
+@sampling_options
 def run(
     package: Path,
     prompts: tuple[str, ...],
@@ -50,6 +54,7 @@ def run(
     max_new_tokens: int,
     executor: str,
     kernel_cache: Path | None,
+    sampling: Sampling,
     *,
     verify: bool,
     ignore_eos: bool,
@@ -82,6 +87,7 @@ def run(
             texts,
             max_new_tokens=max_new_tokens,
             stop_at_eos=not ignore_eos,
+            sampling=[replace(sampling, seed=sampling.seed + i) for i in range(len(texts))],
             progress=lambda done, total: progress("tokens", done, total),
         )
     for prompt, result in zip(texts, results, strict=True):

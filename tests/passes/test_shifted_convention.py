@@ -150,6 +150,12 @@ def main_tables(edit: Edit) -> tuple[Op, list[Value]]:
     return edit.op, [edit.operands[0], *tables]
 
 
+def first_logits(edit: Edit) -> Value:
+    """Return the logits of the first draft."""
+    kind = edit.builder.type_of(edit.operands[0])
+    return next(v for (v,) in edit.made[Linear] if edit.builder.type_of(v) == kind)
+
+
 def other_kept(edit: Edit) -> list[Value]:
     """Return tables of drafts that are not those of the step."""
     return [edit.builder.add(Cast(edit.builder.type_of(v).dtype), v) for v in edit.operands[8:]]
@@ -266,7 +272,7 @@ EDITS: dict[str, tuple[str, int, type[Op], int, Change, str]] = {
         2,
         SampleDrafts,
         1,
-        lambda edit: (edit.op, [edit.made[Linear][-2][0], *edit.operands[1:]]),
+        lambda edit: (edit.op, [first_logits(edit), *edit.operands[1:]]),
         "logits of another depth",
     ),
     "drawn as another depth": (
