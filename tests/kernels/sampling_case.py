@@ -1,15 +1,7 @@
-"""Rows to sample, and which tokens rounding allows.
+"""Rows to sample, and the tokens of the kernel for them."""
 
-Bound, with u = 2^-24 and d the distance of a logit to the largest over the temperature: the
-difference is rounded, the inverse of the temperature and the product are, exp is off by at most
-4 u. So a weight is off by (3 d + 4) u relatively; in a tile, whose weights are relative to its own
-maximum, and scaled by another weight, by (3 d + 9) u. A sum over repeats of 64 adds
-(6 + TILE / 64) u, one of tiles TILES u, the walk of `Find` 12 u. What two sums that are compared
-are off by together, relative to all of the mass, is `error`. A token is allowed if its interval of
-the distribution is within that of the random number, for a prefix whose end is within it.
-"""
-
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +9,10 @@ from numpy.typing import NDArray
 from ascendfx.codegen.ascendc.kernel import DeviceSize, Kernel
 from ascendfx.codegen.ascendc.kernels.sample_tokens import emit_sample_tokens, plan_sample_tokens
 from ascendfx.codegen.ascendc.target import Target
+from ascendfx.ir import draft_acceptance
 from ascendfx.ir.ops import SampleTokens
 from ascendfx.ir.step_state import (
+    DRAFT_TOKENS,
     OPTION_COLUMNS,
     STATE_COLUMNS,
     STOP_COLUMNS,
@@ -27,122 +21,211 @@ from ascendfx.ir.step_state import (
     Stream,
 )
 from ascendfx.ir.tensor_type import DType
+from ascendfx.ir.token_choice import allowed_logits, wants_penalties
 from ascendfx.ir.uniform import uniform
+from tests.kernels.sampling_bounds import fits
 from tests.kernels.vector_case import TARGET, Array, Floats, build, run
 
 Integers = NDArray[np.int32]
-
-_U = DType.F32.unit_roundoff
-_TILE = 4_096
+F32 = NDArray[np.float32]
 
 
 def sampling_kernel(
-    columns: int, dtype: DType, rows: int, requests: int, target: Target = TARGET
+    columns: int,
+    dtype: DType,
+    rows: int,
+    requests: int,
+    target: Target = TARGET,
+    *,
+    drafts: int = 0,
+    places: int = 1,
 ) -> Kernel:
     """Return the kernel of rows counted by ``sizes[0]``."""
     plan = plan_sample_tokens(
-        rows=DeviceSize(0, rows), requests=requests, columns=columns, dtype=dtype, target=target
-    )
+        rows=DeviceSize(0, rows), requests=requests, places=places, columns=columns, dtype=dtype,
+        target=target, drafts=drafts,
+    )  # fmt: skip
     return emit_sample_tokens(plan, "sample_tokens")
 
 
 @dataclass
 class Rows:
-    """Operands, one request per row unless ``row_request`` says otherwise."""
+    """Operands; ``drafts``: of a place, whose rows stand together."""
 
     logits: Array
-    options: NDArray[np.float32]
-    state: Integers = field(default_factory=lambda: np.zeros((0, STATE_COLUMNS), np.int32))
-    stop_ids: Integers = field(default_factory=lambda: np.zeros((0, STOP_COLUMNS), np.int32))
-    positions: Integers = field(default_factory=lambda: np.zeros(0, np.int32))
-    row_request: Integers = field(default_factory=lambda: np.zeros(0, np.int32))
+    options: F32
+    state: Integers
+    stop_ids: Integers
+    positions: Integers
+    row_request: Integers
+    counts: Integers
+    drafts: int
+    token_ids: Integers
+    draft_ids: Integers
+    draft_probs: F32
 
     @classmethod
-    def of(cls, logits: Array, options: list[dict[str, float]], seed: int = 1) -> "Rows":
-        """Give row ``i`` the options ``i``, over and over."""
-        count = len(logits)
+    def of(
+        cls, logits: Array, options: Sequence[dict[str, float]], seed: int = 1, drafts: int = 0
+    ) -> "Rows":
+        """Give request ``i`` the options ``i``, over and over; drafts are certain, and token 0."""
+        rows, columns = logits.shape
+        count = rows // (drafts + 1)
         chosen = np.zeros((count, OPTION_COLUMNS), np.float32)
-        for row in range(count):
-            for name, value in options[row % len(options)].items():
-                chosen[row, Option[name.upper()]] = value
+        for place in range(count):
+            for name, value in options[place % len(options)].items():
+                chosen[place, Option[name.upper()]] = value
         state = np.zeros((count, STATE_COLUMNS), np.int32)
         state[:, State.SEED_LOW] = seed
         state[:, State.SEED_HIGH] = -np.arange(count)
-        number = np.arange(count, dtype=np.int32)
-        stops = np.full((count, STOP_COLUMNS), -1, np.int32)
-        return cls(logits, chosen, state, stops, 7 * number, number)
+        state[:, State.LENGTH] = 7 * np.arange(count)
+        state[:, State.DRAFTED] = drafts
+        within = np.tile(np.arange(drafts + 1), count)
+        number = np.repeat(np.arange(count), drafts + 1)
+        return cls(
+            logits=logits,
+            options=chosen,
+            state=state,
+            stop_ids=np.full((count, STOP_COLUMNS), -1, np.int32),
+            positions=(7 * number + within).astype(np.int32),
+            row_request=number.astype(np.int32),
+            counts=np.zeros((1, columns), np.int32),
+            drafts=drafts,
+            token_ids=np.zeros(rows, np.int32),
+            draft_ids=np.full((count, drafts, DRAFT_TOKENS), -1, np.int32),
+            draft_probs=np.zeros((count, drafts, DRAFT_TOKENS), np.float32),
+        )
 
     @property
     def inputs(self) -> dict[str, Array]:
         """The operands by name."""
-        names = ("logits", "options", "state", "stop_ids", "positions", "row_request")
+        names = ["logits", "options", "state", "stop_ids", "positions", "row_request", "counts"]
+        if self.drafts:
+            names += ["token_ids", "draft_ids", "draft_probs"]
         return {name: getattr(self, name) for name in names}
+
+    def count_texts(self, seed: int, most: int = 40) -> None:
+        """Give every request a text of its own."""
+        random = np.random.default_rng(seed)
+        places, columns = len(self.options), self.logits.shape[1]
+        self.counts = np.zeros((places, columns), np.int32)
+        for place in range(places):
+            ids = random.integers(0, columns, (2, random.integers(0, most)))
+            np.add.at(self.counts[place], ids[0], 2)
+            self.counts[place, ids[1]] |= 1
+        self.state[:, State.PLACE] = random.permutation(places)
+
+    def draw_drafts(self, seed: int, sharpness: float = 1.0) -> None:
+        """Give every draft a distribution that resembles its row's, and draw it: most of them."""
+        random = np.random.default_rng(seed)
+        columns = self.logits.shape[1]
+        for place in range(len(self.options)):
+            for i in range(self.drafts):
+                row = place * (self.drafts + 1) + i
+                near = self.logits[row].astype(np.float64) * sharpness
+                near = np.nan_to_num(near, nan=0, posinf=0, neginf=-99)
+                near += random.standard_normal(columns) * random.choice([0, 0.3, 3])
+                most = int(random.choice([1, 3, DRAFT_TOKENS]))
+                ids = np.argsort(-near, kind="stable")[:most]
+                q = np.exp(near[ids] - near[ids[0]])
+                q /= q.sum()
+                self.token_ids[row + 1] = random.choice(ids, p=q)
+                kind = random.integers(0, 8)
+                if kind == 0:  # not recorded
+                    continue
+                if kind == 1:  # not among what is recorded
+                    self.token_ids[row + 1] = random.integers(0, columns)
+                self.draft_ids[place, i, :most] = ids
+                self.draft_probs[place, i, :most] = q
 
     def expected(self) -> NDArray[np.int64]:
         """Return the tokens of the reference."""
-        floats = (self.logits.astype(np.float64), self.options.astype(np.float64))
-        rest = (self.state, self.stop_ids, self.positions, self.row_request)
-        operands = (*floats, *(each.astype(np.int64) for each in rest))
-        return SampleTokens().reference(*operands)[0].astype(np.int64)
+        operands = [
+            each.astype(np.int64 if each.dtype == np.int32 else np.float64)
+            for each in self.inputs.values()
+        ]
+        return SampleTokens(self.drafts).reference(*operands)[0].astype(np.int64)
 
     def drawn(self) -> Floats:
         """Return the random number of each row."""
-        low, high = (self.state[self.row_request, c] for c in (State.SEED_LOW, State.SEED_HIGH))
-        index = self.positions.astype(np.int64) + 1
-        return uniform(low.astype(np.int64), high.astype(np.int64), index, Stream.SAMPLE)
+        return self._uniform(1, Stream.SAMPLE)
+
+    def _uniform(self, ahead: int, stream: Stream) -> Floats:
+        own = self.state[self.row_request].astype(np.int64)
+        step = own[:, State.LENGTH] if stream is Stream.ACCEPT else 0
+        index = self.positions.astype(np.int64) + ahead
+        return uniform(own[:, State.SEED_LOW], own[:, State.SEED_HIGH], index, stream, step)
+
+    def place(self, first: int) -> draft_acceptance.Rows:
+        """Return the rows of the place that starts there, with logits as f32 has them."""
+        place, end = self.row_request[first], first + self.drafts + 1
+        drafts = self.token_ids[first + 1 : end].astype(np.int64)
+        return draft_acceptance.Rows(
+            logits=[self._logits(row, drafts[: row - first]) for row in range(first, end)],
+            options=self.options[place].astype(np.float64),
+            drafts=drafts,
+            valid=min(int(self.state[place, State.DRAFTED]), self.drafts),
+            ids=self.draft_ids[place],
+            probabilities=self.draft_probs[place],
+            sampled=self.drawn()[first:end],
+            accepted=self._uniform(0, Stream.ACCEPT)[first:end],
+        )
+
+    def _logits(self, row: int, before: NDArray[np.int64]) -> Floats | None:
+        place = self.row_request[row]
+        state, options = self.state[place], self.options[place]
+        given = self.logits[row].astype(np.float32)
+        allowed = allowed_logits(given, state, self.stop_ids[place], int(self.positions[row]))
+        if allowed is None:
+            return None
+        if wants_penalties(options):
+            seen = self.counts[state[State.PLACE]].copy()
+            np.add.at(seen, before, 2)
+            given = penalised_f32(given, options, seen)
+        return np.where(np.isneginf(allowed), -np.inf, given.astype(np.float64))
+
+
+def penalised_f32(logits: F32, options: F32, counts: Integers) -> F32:
+    """Return logits after penalties, rounded as the kernel rounds them."""
+    repetition, frequency, presence = options[
+        [Option.REPETITION, Option.FREQUENCY, Option.PRESENCE]
+    ]
+    result = logits
+    if repetition not in (0, 1):
+        both = logits * repetition, logits * (np.float32(1) / repetition)
+        scaled = np.minimum(*both) if repetition > 1 else np.maximum(*both)
+        result = np.where(counts > 0, scaled, logits)
+    if frequency or presence:
+        emitted = (counts >> 1).astype(np.float32)
+        result = result - (emitted * frequency + np.minimum(emitted, 1) * presence)
+    return result.astype(np.float32)
 
 
 def sample(rows: Rows, dtype: DType = DType.F32, target: Target = TARGET) -> Integers:
     """Return the tokens of the kernel."""
     count, columns = rows.logits.shape
-    kernel = sampling_kernel(columns, dtype, count, len(rows.options), target)
+    kernel = sampling_kernel(
+        columns, dtype, count, len(rows.options), target,
+        drafts=rows.drafts, places=len(rows.counts),
+    )  # fmt: skip
     return run(build(kernel), rows.inputs, count)["tokens"].astype(np.int32)
 
 
 def check(rows: Rows, dtype: DType = DType.F32, target: Target = TARGET) -> float:
-    """Check every token; return the share of rows where rounding allows only one.
+    """Check every token; return the share of rows where rounding allows only one."""
+    tokens = sample(rows, dtype, target)
+    return check_tokens(rows, tokens)
 
-    Rows without stop tokens; see `allowed`.
-    """
-    tokens, expected, drawn = sample(rows, dtype, target), rows.expected(), rows.drawn()
-    certain = 0
-    for row, token in enumerate(tokens):
-        options = rows.options[rows.row_request[row]].astype(np.float64)
-        fine = {int(expected[row])}
-        if expected[row] >= 0 and options[Option.TEMPERATURE] > 0:
-            fine = allowed(rows.logits[row].astype(np.float64), options, float(drawn[row]))
-            assert int(expected[row]) in fine
-        assert int(token) in fine, f"row {row}: {token}, not {expected[row]}: {options.tolist()}"
-        certain += len(fine) == 1
+
+def check_tokens(rows: Rows, tokens: Integers) -> float:
+    """Check tokens, and that those of the reference would pass; see `check`."""
+    expected, certain = rows.expected(), 0
+    for first in range(0, len(tokens), rows.drafts + 1):
+        place, at = rows.place(first), slice(first, first + rows.drafts + 1)
+        verdict = fits(place, tokens[at].tolist())
+        shown = dict(zip((option.name for option in Option), place.options.tolist(), strict=False))
+        assert verdict.fits, f"rows {first}: {tokens[at]}, not {expected[at]}: {shown}"
+        if not wants_penalties(place.options) and (tokens[at] != expected[at]).any():
+            assert fits(place, expected[at].tolist()).fits
+        certain += verdict.certain
     return certain / max(len(tokens), 1)
-
-
-def allowed(logits: Floats, options: Floats, drawn: float) -> set[int]:
-    """Return the tokens that rounding allows for a row."""
-    order = np.argsort(-logits, kind="stable")
-    order = order[logits[order] > -np.inf]
-    distance = (logits[order[0]] - logits[order]) / options[Option.TEMPERATURE]
-    weights = np.exp(-distance)
-    mean = float((weights * distance).sum() / weights.sum())
-    tiles = -(-logits.size // _TILE)
-    error = 2 * (3 * mean + 9 + 6 + _TILE / 64 + tiles + 12) * _U
-    lowest = highest = order.size
-    if options[Option.TOP_K] >= 1:
-        lowest = highest = min(lowest, int(options[Option.TOP_K]))
-    if 0 < options[Option.TOP_P] < 1:
-        mass = np.cumsum(weights[:highest])
-        ends = mass[-1] * (options[Option.TOP_P] + np.array([-error, error]))
-        lowest, highest = (min(highest, int(np.searchsorted(mass, end)) + 1) for end in ends)
-    if options[Option.MIN_P] > 0:
-        least = options[Option.MIN_P]
-        near = (3 * abs(np.log(least)) + 5) * _U
-        lowest = min(lowest, int((weights >= least * (1 + near)).sum()))
-        highest = min(highest, int((weights >= least * (1 - near)).sum()))
-    found: set[int] = set()
-    for count in range(max(lowest, 1), max(highest, 1) + 1):
-        places = np.argsort(order[:count])
-        ids, mass = order[:count][places], np.cumsum(weights[:count][places])
-        first = np.searchsorted(mass, (drawn - error) * mass[-1], side="right")
-        last = np.searchsorted(mass, (drawn + error) * mass[-1], side="right")
-        found |= set(ids[first : last + 1].tolist())
-    return found

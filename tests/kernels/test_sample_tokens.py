@@ -9,9 +9,9 @@ from ascendfx.codegen.ascendc.kernel import DeviceSize
 from ascendfx.codegen.ascendc.kernels.sample_tokens import plan_sample_tokens
 from ascendfx.codegen.ascendc.kernels.vector_kernel import local_bytes
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.ops.sample_tokens import kept_weights
 from ascendfx.ir.step_state import State
 from ascendfx.ir.tensor_type import DType
+from ascendfx.ir.token_choice import choice_weights
 from tests.chi_square import chi_square_p
 from tests.golden_file import Golden
 from tests.kernels.sampling_case import Rows, check, sample, sampling_kernel
@@ -231,7 +231,7 @@ def test_tokens_have_the_exact_distribution(name: str, turns: int) -> None:
             counts[i] += np.bincount(tokens[i :: len(options)], minlength=row.size)
     assert counts.sum() == turns * count
     for i, found in enumerate(counts):
-        weights = kept_weights(row.astype(np.float64), rows.options[i].astype(np.float64))
+        weights = choice_weights(row.astype(np.float64), rows.options[i].astype(np.float64))
         assert chi_square_p(found, weights) > 1e-3
 
 
@@ -244,11 +244,12 @@ def test_every_plan_fits_local_memory(columns: int, capacity: int, requests: int
         plan = plan_sample_tokens(
             rows=DeviceSize(0, capacity),
             requests=requests,
+            places=requests,
             columns=columns,
             dtype=dtype,
             target=TARGET,
         )
-        assert local_bytes((*plan.tables, *plan.buffers)) <= TARGET.unified_buffer
+        assert local_bytes(plan.local) <= TARGET.unified_buffer
         assert plan.tiles * plan.tile >= columns > (plan.tiles - 1) * plan.tile
 
 
@@ -261,6 +262,11 @@ def test_ids_beyond_what_float_holds_are_refused() -> None:
 def test_golden(golden: Golden, dtype: DType) -> None:
     kernel = sampling_kernel(V3, dtype, 64, 32)
     golden.check(f"ascendc/sample_tokens_{dtype.value}.cpp", kernel.source)
+
+
+def test_golden_with_drafts(golden: Golden) -> None:
+    kernel = sampling_kernel(V3, DType.BF16, 64, 32, drafts=1, places=48)
+    golden.check("ascendc/sample_tokens_drafts.cpp", kernel.source)
 
 
 def _costs(options: list[dict[str, float]]) -> tuple[float, float, float]:

@@ -266,7 +266,7 @@ def _sample() -> Case:
     rows.row_request[:] = random.permutation(count)
     rows.row_request[44:] = np.arange(44, count)
     plan = plan_sample_tokens(
-        rows=DeviceSize(0, count), requests=count, columns=columns, dtype=DType.F32,
+        rows=DeviceSize(0, count), requests=count, places=1, columns=columns, dtype=DType.F32,
         target=FEW_CORES,
     )  # fmt: skip
     return _case(emit_sample_tokens(plan, "sample"), rows.inputs, (0, 1, 51, count))

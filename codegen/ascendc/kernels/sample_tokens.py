@@ -34,7 +34,7 @@ Temperatures are taken as at least 1e-30 and at most 1e30.
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
-from ascendfx.codegen.ascendc.hardware_units import round_up
+from ascendfx.codegen.ascendc.hardware_units import BLOCK_FLOATS, SORT_ALIGNMENT, round_up
 from ascendfx.codegen.ascendc.kernel import (
     DeviceSize,
     Direction,
@@ -42,10 +42,32 @@ from ascendfx.codegen.ascendc.kernel import (
     KernelArgument,
     KernelKind,
 )
-from ascendfx.codegen.ascendc.kernels.sample_tokens_choice_text import BEYOND, CHOOSING
-from ascendfx.codegen.ascendc.kernels.sample_tokens_text import SAMPLING
+from ascendfx.codegen.ascendc.kernels.sample_tokens_choice_text import (
+    BEYOND,
+    BORDER,
+    CHOOSING,
+)
+from ascendfx.codegen.ascendc.kernels.sample_tokens_coupling_text import (
+    ACCEPTING,
+    HIDING,
+    RECORDING,
+)
+from ascendfx.codegen.ascendc.kernels.sample_tokens_penalty_text import (
+    PENALISING,
+    REQUEST,
+    ROWS,
+    SAMPLING,
+)
+from ascendfx.codegen.ascendc.kernels.sample_tokens_text import (
+    ALONE,
+    COUPLING,
+    PENALTIES,
+    variant,
+)
 from ascendfx.codegen.ascendc.kernels.sampler import (
     KEPT,
+    MAX_COLUMNS,
+    SamplerParts,
     check_vocabulary,
     sampler_buffers,
     sampler_constants,
@@ -64,17 +86,20 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     check_positive,
     kernel_function,
     local_bytes,
-    through_queue,
     write_head,
     write_size,
-    write_split,
 )
 from ascendfx.codegen.ascendc.target import Target
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import (
+    DRAFT_TOKENS,
     OPTION_COLUMNS,
     STATE_COLUMNS,
     STOP_COLUMNS,
+    Option,
+    State,
     Stream,
+    Verification,
 )
 from ascendfx.ir.tensor_type import DType
 
@@ -88,21 +113,29 @@ class SampleTokensPlan:
     Attributes:
         rows: Number of rows, read from the device.
         requests: Rows of options, state and stop tokens.
+        places: Rows of counts.
         columns: Row length in elements.
         dtype: Element format of the logits.
+        drafts: Draft tokens of a place.
+        recorded: Tokens that are recorded of each.
         tile: Columns read at a time, a power of two.
         blocks: Vector cores used.
         tables: Local memory of numbers per row and request.
+        parts: Local memory of penalties and couplings.
         buffers: Local memory of the pass.
     """
 
     rows: DeviceSize
     requests: int
+    places: int
     columns: int
     dtype: DType
+    drafts: int
+    recorded: int
     tile: int
     blocks: int
     tables: tuple[LocalBuffer, ...]
+    parts: SamplerParts
     buffers: tuple[LocalBuffer, ...]
 
     @property
@@ -110,102 +143,166 @@ class SampleTokensPlan:
         """Tiles of a row."""
         return -(-self.columns // self.tile)
 
+    @property
+    def local(self) -> tuple[LocalBuffer, ...]:
+        """All local memory."""
+        return (*self.tables, *self.parts.buffers, *self.buffers)
+
 
 def plan_sample_tokens(
-    *, rows: DeviceSize, requests: int, columns: int, dtype: DType, target: Target
+    *,
+    rows: DeviceSize,
+    requests: int,
+    places: int,
+    columns: int,
+    dtype: DType,
+    target: Target,
+    drafts: int = 0,
+    recorded: int = DRAFT_TOKENS,
 ) -> SampleTokensPlan:
     """Choose the tile.
 
     Raises:
-        GraphError: A size is not positive, the tokens of one core do not fit, or ids are not
-            numbers that f32 holds.
+        GraphError: A size is not positive, the tokens of one core do not fit, ids are not numbers
+            that f32 holds, or too many tokens are recorded.
     """
     check_dtype(_FAMILY, dtype)
-    check_positive(_FAMILY, rows=rows.capacity, requests=requests, columns=columns)
+    check_positive(
+        _FAMILY,
+        rows=rows.capacity,
+        requests=requests,
+        places=places,
+        columns=columns,
+        recorded=recorded,
+        drafts=drafts + 1,
+    )
     check_vocabulary(_FAMILY, columns)
+    if recorded > DRAFT_TOKENS:
+        raise GraphError(
+            code="too-many-recorded",
+            reason=f"{_FAMILY}: drafts are drawn from {recorded} tokens, at most {DRAFT_TOKENS}",
+            hint="as many as one instruction sorts",
+        )
     blocks = blocks_for(rows.capacity, target)
-    tile = tile_of(columns)
-    share = round_up(-(-rows.capacity // blocks) * 4, target.copy_granule)
+    share = max(_share(rows.capacity, blocks, drafts + 1), drafts + 1)
+    share = round_up(share * 4, target.copy_granule)
     request = (STATE_COLUMNS + STOP_COLUMNS + OPTION_COLUMNS) * 4
-    tables = (
+    tables = [
         LocalBuffer("positionQueue", BufferKind.INPUT, share),
         LocalBuffer("placeQueue", BufferKind.INPUT, share),
         LocalBuffer("requestQueue", BufferKind.INPUT, request),
         LocalBuffer("tokenQueue", BufferKind.OUTPUT, share),
+    ]
+    if drafts:
+        tables.append(LocalBuffer("idQueue", BufferKind.INPUT, share))
+    plan = SampleTokensPlan(
+        rows,
+        requests,
+        places,
+        columns,
+        dtype,
+        drafts,
+        recorded,
+        tile_of(columns),
+        blocks,
+        tuple(tables),
+        _parts(columns, drafts),
+        sampler_buffers(columns, dtype),
     )
-    buffers = sampler_buffers(columns, dtype)
-    check_local_buffers(_FAMILY, (*tables, *buffers), target)
-    return SampleTokensPlan(rows, requests, columns, dtype, tile, blocks, tables, buffers)
+    check_local_buffers(_FAMILY, plan.local, target)
+    return plan
+
+
+def _share(rows: int, blocks: int, group: int) -> int:
+    """Return the rows of a core: whole places, or parts of one that do not reach into another."""
+    share = -(-rows // blocks)
+    while share % group and (share > group or group % share):
+        share += 1
+    return share
+
+
+def _parts(columns: int, drafts: int) -> SamplerParts:
+    def scratch(name: str, elements: int) -> LocalBuffer:
+        size = round_up(elements * 4, SORT_ALIGNMENT)
+        return LocalBuffer(f"{name}Buffer", BufferKind.SCRATCH, size)
+
+    counts = LocalBuffer("countQueue", BufferKind.INPUT, tile_of(columns) * 4)
+    if not drafts:
+        return SamplerParts((counts,))
+    tiles = round_up(-(-columns // tile_of(columns)), BLOCK_FLOATS)
+    buffers = (
+        scratch("records", 2 * DRAFT_TOKENS),
+        *(scratch(name, DRAFT_TOKENS) for name in ("recordIds", "recordShares", "noted", "shares")),
+        *(scratch(name, tiles) for name in ("others", "moments")),
+        counts,
+        LocalBuffer("draftQueue", BufferKind.INPUT, 2 * DRAFT_TOKENS * 4),
+    )
+    return SamplerParts(buffers, ("recordIds",))
 
 
 def emit_sample_tokens(plan: SampleTokensPlan, name: str) -> Kernel:
     """Return the kernel; arguments as the operation, then ``tokens, sizes``."""
+    out = CppWriter()
+    rows = "a row" if plan.drafts == 0 else f"rows of a place of {plan.drafts + 1}"
+    comment = (
+        f"{name}: a token for each row of {plan.columns} {plan.dtype.value}, i < sizes"
+        f"[{plan.rows.slot}] <= {plan.rows.capacity}, as its request wants it;",
+        f"tiles of {plan.tile}, {KEPT} candidates kept, {rows} per core at a time over "
+        f"{plan.blocks} cores; {local_bytes(plan.local):,} bytes of local memory.",
+    )
+    marks = PENALTIES + (COUPLING if plan.drafts else ALONE)
+    coupled = (RECORDING, HIDING, ACCEPTING) if plan.drafts else (SAMPLING,)
+    choosing = (REQUEST, PENALISING, CHOOSING, BORDER, BEYOND, *coupled)
+    arguments = _arguments(plan)
+    write_head(out, comment, _constants(plan), f"using Element = {CPP_TYPE[plan.dtype]};")
+    write_sampler(out, plan.columns, plan.dtype, choosing, marks, plan.parts)
+    with kernel_function(out, name, arguments):
+        write_size(out, "rows", plan.rows)
+        head, body = ROWS.split("%TABLES%\n")
+        out.lines(variant(head, marks))
+        write_tables(out, plan.tables)
+        out.lines(variant(body, marks))
+    return Kernel(name, _FAMILY, KernelKind.VECTOR, plan.blocks, arguments, out.text())
+
+
+def _arguments(plan: SampleTokensPlan) -> tuple[KernelArgument, ...]:
     rows, requests = plan.rows.capacity, plan.requests
-    arguments = (
+    table = requests * plan.drafts * plan.recorded
+    coupled = (
+        KernelArgument("token_ids", DType.I32, Direction.IN, rows),
+        KernelArgument("draft_ids", DType.I32, Direction.IN, table),
+        KernelArgument("draft_probs", DType.F32, Direction.IN, table),
+    )
+    return (
         KernelArgument("logits", plan.dtype, Direction.IN, rows * plan.columns),
         KernelArgument("options", DType.F32, Direction.IN, requests * OPTION_COLUMNS),
         KernelArgument("state", DType.I32, Direction.IN, requests * STATE_COLUMNS),
         KernelArgument("stop_ids", DType.I32, Direction.IN, requests * STOP_COLUMNS),
         KernelArgument("positions", DType.I32, Direction.IN, rows),
         KernelArgument("row_request", DType.I32, Direction.IN, rows),
+        KernelArgument("counts", DType.I32, Direction.IN, plan.places * plan.columns),
+        *(coupled if plan.drafts else ()),
         KernelArgument("tokens", DType.I32, Direction.OUT, rows),
         SIZES_ARGUMENT,
     )
-    out = CppWriter()
-    comment = (
-        f"{name}: a token for each row of {plan.columns} {plan.dtype.value}, i < sizes"
-        f"[{plan.rows.slot}] <= {rows}, as its request wants it;",
-        f"tiles of {plan.tile}, {KEPT} candidates kept, a row per core at a time over "
-        f"{plan.blocks} cores; {local_bytes((*plan.tables, *plan.buffers)):,} bytes of local "
-        "memory.",
-    )
-    write_head(out, comment, _constants(plan), f"using Element = {CPP_TYPE[plan.dtype]};")
-    write_sampler(out, plan.columns, plan.dtype, (CHOOSING, BEYOND, SAMPLING))
-    with kernel_function(out, name, arguments):
-        write_size(out, "rows", plan.rows)
-        write_split(out, "rows")
-        out.line("TPipe pipe;")
-        out.line("Sampler sampler;")
-        out.line("sampler.Init(pipe, logitsGm);")
-        write_tables(out, plan.tables)
-        _write_rows(out)
-    return Kernel(name, _FAMILY, KernelKind.VECTOR, plan.blocks, arguments, out.text())
 
 
 def _constants(plan: SampleTokensPlan) -> dict[str, int | str]:
-    return {
+    penalties = (State.PLACE, Option.REPETITION, Option.PRESENCE, Option.FREQUENCY, Stream.SAMPLE)
+    constants: dict[str, int | str] = {
         "BLOCKS": plan.blocks,
         **sampler_constants(plan.columns, plan.dtype),
-        "STREAM": int(Stream.SAMPLE),
+        **{each.name: int(each) for each in penalties},
     }
-
-
-def _write_rows(out: CppWriter) -> None:
-    out.line("const uint32_t count = last - first;")
-    for queue, variable, tensor in (
-        ("positionQueue", "positionsLocal", "positions"),
-        ("placeQueue", "placesLocal", "row_request"),
-    ):
-        with through_queue(out, queue, variable, "int32_t"):
-            out.line(f"CopyIn({variable}, {tensor}Gm[first], 1, count * 4, 0, 0);")
-    with (
-        through_queue(out, "tokenQueue", "tokensLocal", "int32_t"),
-        out.block("for (uint32_t i = 0; i < count; ++i)"),
-    ):
-        out.line("const uint64_t place = static_cast<uint64_t>(placesLocal.GetValue(i));")
-        with through_queue(out, "requestQueue", "request", "int32_t"):
-            for at, tensor, width in (
-                ("request", "state", "STATE_COLUMNS"),
-                ("request[STOPS]", "stop_ids", "STOP_COLUMNS"),
-                ("request[OPTIONS].ReinterpretCast<float>()", "options", "OPTION_COLUMNS"),
-            ):
-                out.line(f"CopyIn({at}, {tensor}Gm[place * {width}], 1, {width} * 4, 0, 0);")
-        out.line("sampler.rowStart = static_cast<uint64_t>(first + i) * COLUMNS;")
-        out.line(
-            "tokensLocal.SetValue(i, sampler.Sample(request, positionsLocal.GetValue(i)));",
-        )
-        out.line("requestQueue.FreeTensor(request);")
-    out.line("CopyOut(tokensGm[first], tokensLocal, 1, count * 4, 0, 0);")
-    out.line("tokenQueue.FreeTensor(tokensLocal);")
-    out.line("placeQueue.FreeTensor(placesLocal);")
-    out.line("positionQueue.FreeTensor(positionsLocal);")
+    if plan.drafts:
+        verifying = (Option.VERIFICATION, Option.THRESHOLD, Option.SCALE, Option.RANKS)
+        constants |= {
+            "ROWS": plan.drafts + 1,
+            "TABLE_COLUMNS": plan.recorded,
+            "DRAFT_TOKENS": DRAFT_TOKENS,
+            "NO_ID": MAX_COLUMNS,
+            **{each.name: int(each) for each in (*verifying, State.DRAFTED, Stream.ACCEPT)},
+            **{each.name: int(each) for each in Verification},
+            "FAR": "-200.0f",
+        }
+    return constants

@@ -13,60 +13,39 @@ struct Cut {
 """
 
 CHOOSING = """\
-// Draws from everything: a tile by the masses, then a place in it, read once more.
-__aicore__ inline uint32_t ChooseAny(float target) {
-    float before = 0.0f;
-    const uint32_t chosen = ChooseTile(target, before);
-    const uint32_t start = chosen * TILE;
-    const float rest = (target - before) * (sums.GetValue(chosen) / masses.GetValue(chosen));
-    Fetch(start);
-    const uint32_t count = Load(start, false);
-    Duplicate(weights, 0.0f, static_cast<int32_t>(TILE));
-    Weigh(weights, values, maxima.GetValue(chosen), count);
-    logitQueue.FreeTensor(tile);
-    return start + Find(weights, TILE, rest, false);
-}
+float remaining;  // mass of what filters leave
+bool isWhole;  // all that they leave is kept
+uint32_t prefix;  // how many of the kept ones they leave then
+Cut end;  // otherwise
+bool isSorted;  // by id: the kept ones
 
-// The tile at which the masses exceed `target`; `before`: those of the tiles before it.
-__aicore__ inline uint32_t ChooseTile(float target, float& before) {
-    uint32_t chosen = 0;
-    float sum = 0.0f;
-    for (uint32_t i = 0; i < TILES; ++i) {
-        const float mass = masses.GetValue(i);
-        if (mass > 0.0f) {
-            chosen = i;
-            before = sum;
-            sum += mass;
-            if (sum > target) {
-                break;
-            }
-        }
+// Finds what filters leave.
+__aicore__ inline void Settle() {
+    remaining = total;
+    isSorted = false;
+@    hides = false;
+    if (!isCut) {
+        return;
     }
-    return chosen;
-}
-
-// Draws from what filters leave; `topP` 1: no nucleus.
-__aicore__ inline uint32_t ChooseFiltered(float topP, float minP, float u) {
     const bool isNucleus = topP < 1.0f;
-    uint32_t prefix = seen < KEPT ? seen : KEPT;
-    bool isWhole = COLUMNS <= KEPT || !(threshold > LOWEST);  // nothing was dropped
-    Cut cut;
-    cut.low = LEAST;
-    cut.high = LEAST;
-    cut.ties = 0;
-    cut.tokens = COLUMNS;
-    cut.mass = total;
+    prefix = seen < KEPT ? seen : KEPT;
+    isWhole = COLUMNS <= KEPT || !(threshold > LOWEST);  // nothing was dropped
+    end.low = LEAST;
+    end.high = LEAST;
+    end.ties = 0;
+    end.tokens = COLUMNS;
+    end.mass = total;
     if (!isWhole && wanted > prefix && wanted < COLUMNS) {
-        cut = Border(wanted, 0.0f);
+        end = Border(wanted, 0.0f);
     }
     Unzip(newValues, kept, 1);
     Weigh(weights, newValues, maximum, KEPT);
     if (wanted <= prefix) {
         prefix = wanted;
         isWhole = true;
-        cut.mass = Sum(weights, prefix);
+        end.mass = Sum(weights, prefix);
     }
-    const float target = topP * cut.mass;
+    const float target = topP * end.mass;
     if (isNucleus && Sum(weights, prefix) >= target) {
         const uint32_t reached = Find(weights, KEPT, target, true) + 1;
         prefix = reached < prefix ? reached : prefix;
@@ -86,37 +65,96 @@ __aicore__ inline uint32_t ChooseFiltered(float topP, float minP, float u) {
         prefix = low;
     }
     if (isWhole) {
-        return ChooseKept(prefix, u);
+        remaining = Sum(weights, prefix);
+        return;
     }
     if (isNucleus) {
         const Cut nucleus = Border(COLUMNS, target);
-        cut = nucleus.tokens < cut.tokens ? nucleus : cut;
+        end = nucleus.tokens < end.tokens ? nucleus : end;
     }
-    return ChooseBeyond(cut, minP, u);
+    MeasureTiles();
 }
 
-// Draws from the first `prefix` kept ones in the order of ids, which a second sorting gives.
-__aicore__ inline uint32_t ChooseKept(uint32_t prefix, float u) {
-    const uint32_t whole = (prefix + 7) / 8 * 8;
-    for (uint32_t i = prefix; i < whole; ++i) {
-        weights.SetValue(i, 0.0f);
+// Draws from what filters leave.
+__aicore__ inline int32_t Draw(float u) {
+@    if (hides && !isCut) {
+@        Spread(sums);
+@    }
+@    hides = false;
+    if (isCut) {
+        return isWhole ? ChooseKept(u * remaining) : ChooseBeyond(masses, u * remaining);
     }
-    Duplicate(weights[whole], 0.0f, static_cast<int32_t>(KEPT - whole));
-    Unzip(newIds, kept.ReinterpretCast<int32_t>(), 2);
-    Cast(newValues, newIds, RoundMode::CAST_NONE, KEPT);
-    Muls(newValues, newValues, -1.0f, static_cast<int32_t>(KEPT));
-    Sort32(sorted, newValues, weights.ReinterpretCast<uint32_t>(), KEPT / 32);
-    MergeSets(merged, sorted, LIST / 16, KEPT / LIST * 4);
-    MergeSets(sorted, merged, LIST / 4, KEPT / LIST);
-    MergeLists(merged, sorted, 2 * LIST, LIST, KEPT);
-    Unzip(newValues, merged, 1);
+    return ChooseAny(sums, u * remaining);
+}
+
+// Draws from everything: a tile by the masses, then a place in it, read once more; `parts` are
+// sums of weights relative to the tiles' own maxima.
+__aicore__ inline int32_t ChooseAny(const LocalTensor<float>& parts, float target) {
+    float before = 0.0f;
+    const uint32_t chosen = ChooseTile(masses, target, before);
+    const uint32_t start = chosen * TILE;
+    const float rest = (target - before) * (parts.GetValue(chosen) / masses.GetValue(chosen));
+    Fetch(start);
+    const uint32_t count = Load(start, false);
+    Duplicate(weights, 0.0f, static_cast<int32_t>(TILE));
+    Weigh(weights, values, maxima.GetValue(chosen), count);
+@    if (hides) {
+@        Hide(start, count);
+@    }
+    logitQueue.FreeTensor(tile);
+    return static_cast<int32_t>(start + Find(weights, TILE, rest, false));
+}
+
+// The tile at which the masses exceed `target`; `before`: those of the tiles before it.
+__aicore__ inline uint32_t ChooseTile(const LocalTensor<float>& parts, float target,
+                                      float& before) {
+    uint32_t chosen = 0;
+    float sum = 0.0f;
+    for (uint32_t i = 0; i < TILES; ++i) {
+        const float part = parts.GetValue(i);
+        if (part > 0.0f) {
+            chosen = i;
+            before = sum;
+            sum += part;
+            if (sum > target) {
+                break;
+            }
+        }
+    }
+    return chosen;
+}
+
+// Draws from the first `prefix` kept ones in the order of ids.
+__aicore__ inline int32_t ChooseKept(float target) {
+    SortKept();
+    return newIds.GetValue(Find(weights, KEPT, target, false));
+}
+
+// Brings the kept ones into the order of ids: `newIds`, and `weights`, 0 from `prefix` on.
+__aicore__ inline void SortKept() {
+    if (!isSorted) {
+        isSorted = true;
+        const uint32_t whole = (prefix + 7) / 8 * 8;
+        for (uint32_t i = prefix; i < whole; ++i) {
+            weights.SetValue(i, 0.0f);
+        }
+        Duplicate(weights[whole], 0.0f, static_cast<int32_t>(KEPT - whole));
+        Unzip(newIds, kept.ReinterpretCast<int32_t>(), 2);
+        Cast(newValues, newIds, RoundMode::CAST_NONE, KEPT);
+        Muls(newValues, newValues, -1.0f, static_cast<int32_t>(KEPT));
+        Sort32(sorted, newValues, weights.ReinterpretCast<uint32_t>(), KEPT / 32);
+        MergeSets(merged, sorted, LIST / 16, KEPT / LIST * 4);
+        MergeSets(sorted, merged, LIST / 4, KEPT / LIST);
+        MergeLists(merged, sorted, 2 * LIST, LIST, KEPT);
+        Unzip(newValues, merged, 1);
+        Muls(newValues, newValues, -1.0f, static_cast<int32_t>(KEPT));
+        Cast(newIds, newValues, RoundMode::CAST_RINT, KEPT);
+    }
     Unzip(weights, merged, 2);
-    const uint32_t place = Find(weights, KEPT, u * Sum(weights, KEPT), false);
-    return static_cast<uint32_t>(static_cast<int32_t>(-newValues.GetValue(place)));
 }
 """
 
-BEYOND = """\
+BORDER = """\
 // How many logits are at least `least`, and their mass, in one more read of the row.
 __aicore__ inline void Measure(float least, uint32_t& tokens, float& mass) {
     tokens = 0;
@@ -208,54 +246,74 @@ __aicore__ inline Cut Border(uint32_t tokensWanted, float wantedMass) {
     cut.tokens = above + cut.ties;
     return cut;
 }
+"""
+"""The end of a prefix that is longer than what is kept."""
 
-// Weights of a tile's logits that are left, at the front of `weights`, and their ids in `newIds`;
-// `ties` is how many of those between `low` and `high` are still to come.
-__aicore__ inline uint32_t Prefix(uint32_t count, const Cut& cut, float minP, uint32_t& ties) {
-    const uint32_t found = Take(newValues, values, CMPMODE::GE, cut.low, count);
+BEYOND = """\
+// Weights of a tile's logits that are left, at the front of `weights`, and their ids within the
+// tile in `newIds`; `ties` is how many of those between `low` and `high` are still to come.
+__aicore__ inline uint32_t Prefix(uint32_t start, uint32_t count, uint32_t& ties) {
+    const uint32_t found = Take(newValues, values, CMPMODE::GE, end.low, count);
     Compact(newIds, index, count);
     if (found == 0) {
         return 0;
     }
     Weigh(weights, newValues, maximum, found);
-    if (cut.low < cut.high) {
+    if (end.low < end.high) {
         LocalTensor<int32_t> places = merged.ReinterpretCast<int32_t>();
-        CompareScalar(bits, newValues, cut.high, CMPMODE::LT, (found + 63) / 64 * 64);
+        CompareScalar(bits, newValues, end.high, CMPMODE::LT, (found + 63) / 64 * 64);
         const uint32_t equal = Compact(places, index, found);
         for (uint32_t i = ties; i < equal; ++i) {
             weights.SetValue(places.GetValue(i), 0.0f);
         }
-        ties -= equal < ties ? equal : ties;
+        const uint32_t taken = equal < ties ? equal : ties;
+        ties -= taken;
+@        if (taken > 0) {
+@            const int32_t place = newIds.GetValue(places.GetValue(taken - 1));
+@            lastTie = static_cast<int32_t>(start) + place;
+@        }
     }
     CompareScalar(bits, weights, minP, CMPMODE::GE, (found + 63) / 64 * 64);
     Select(weights, bits, weights, 0.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, found);
     return found;
 }
 
-// Draws from a prefix that is longer than what was kept: masses of the tiles, then one of them.
-__aicore__ inline uint32_t ChooseBeyond(const Cut& cut, float minP, float u) {
-    uint32_t left = cut.ties;
-    float sum = 0.0f;
+// Masses of the tiles of a prefix that is longer than what was kept, and the ties before each.
+__aicore__ inline void MeasureTiles() {
+    uint32_t left = end.ties;
+    remaining = 0.0f;
+@    lastTie = -1;
     Fetch(0);
     for (uint32_t start = 0, i = 0; start < COLUMNS; start += TILE, ++i) {
         const uint32_t count = Load(start, true);
         sums.SetValue(i, static_cast<float>(static_cast<int32_t>(left)));
-        const uint32_t found = Prefix(count, cut, minP, left);
-        const float tileMass = found > 0 ? Sum(weights, found) : 0.0f;
-        masses.SetValue(i, tileMass);
-        sum += tileMass;
+        const uint32_t found = Prefix(start, count, left);
+        const float part = found > 0 ? Sum(weights, found) : 0.0f;
+        masses.SetValue(i, part);
+        remaining += part;
+@        if (recorded > 0) {
+@            HideAmong(start, count, found);
+@            others.SetValue(i, found > 0 ? Sum(weights, found) : 0.0f);
+@        }
         logitQueue.FreeTensor(tile);
     }
+}
+
+// Draws from such a prefix: a tile by masses, then a place in it.
+__aicore__ inline int32_t ChooseBeyond(const LocalTensor<float>& parts, float target) {
     float before = 0.0f;
-    const uint32_t chosen = ChooseTile(u * sum, before);
-    left = static_cast<uint32_t>(static_cast<int32_t>(sums.GetValue(chosen)));
+    const uint32_t chosen = ChooseTile(parts, target, before);
+    uint32_t left = static_cast<uint32_t>(static_cast<int32_t>(sums.GetValue(chosen)));
     const uint32_t start = chosen * TILE;
     Fetch(start);
     const uint32_t count = Load(start, false);
     Duplicate(weights, 0.0f, static_cast<int32_t>(TILE));
-    Prefix(count, cut, minP, left);
+    const uint32_t found = Prefix(start, count, left);
+@    if (hides) {
+@        HideAmong(start, count, found);
+@    }
     logitQueue.FreeTensor(tile);
-    const uint32_t place = Find(weights, TILE, u * sum - before, false);
-    return start + static_cast<uint32_t>(newIds.GetValue(place));
+    const uint32_t place = Find(weights, TILE, target - before, false);
+    return static_cast<int32_t>(start) + newIds.GetValue(place);
 }
 """

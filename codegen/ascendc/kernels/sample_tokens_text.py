@@ -1,4 +1,28 @@
-"""The Ascend C text of `sample_tokens`: random numbers, and the one pass over a row."""
+"""The Ascend C text of `sample_tokens`: random numbers, and the one pass over a row.
+
+Some lines are those of one variant of the text, see `variant`.
+"""
+
+PENALTIES = "$"
+"""Marks lines of kernels that know penalties."""
+COUPLING = "@"
+"""Marks lines of kernels that couple tokens with drafts."""
+ALONE = "&"
+"""Marks lines of kernels that do not."""
+
+
+def variant(text: str, marks: str) -> list[str]:
+    """Return the lines that have no mark, and those whose mark is one of ``marks``."""
+    chosen: list[str] = []
+    for line in text.splitlines():
+        mark = line[:1]
+        if mark and mark in PENALTIES + COUPLING + ALONE:
+            if mark not in marks:
+                continue
+            line = line[1:]  # noqa: PLW2901
+        chosen.append(line)
+    return chosen
+
 
 UNIFORM = """\
 // A number in [0, 1) from a seed, the position of the token that is drawn, a stream and, where
@@ -78,7 +102,7 @@ uint64_t rowStart;
 LocalTensor<int32_t> stops;
 uint32_t bans;  // how many columns of `stops` are looked at
 float inverse;  // of the temperature
-bool isFiltered;
+bool isFiltered;  // candidates are kept
 uint32_t wanted;  // top-k, or COLUMNS
 uint32_t rank;    // of the last candidate that matters
 
@@ -97,20 +121,35 @@ __aicore__ inline uint32_t CountOf(uint32_t start) const {
 }
 
 // Starts the copy of a tile; one tile is on its way while another is worked on.
-__aicore__ inline void Fetch(uint32_t start) {
+__aicore__ inline void FetchLogits(uint32_t start) {
     LocalTensor<Element> next = logitQueue.AllocTensor<Element>();
     CopyIn(next, logits[rowStart + start], 1, CountOf(start) * ELEMENT_BYTES, 0, 0);
     logitQueue.EnQue(next);
 }
 
+// Starts with a tile: what else belongs to it is fetched, too.
+__aicore__ inline void Fetch(uint32_t start) {
+    FetchLogits(start);
+$    if (isPenalised) {
+$        FetchCounts(start);
+$    }
+}
+
 // Takes the tile that was fetched last, and fetches the next one if there is one and `more`.
 __aicore__ inline uint32_t Load(uint32_t start, bool more) {
     tile = logitQueue.DeQue<Element>();
-    if (more && start + TILE < COLUMNS) {
-        Fetch(start + TILE);
+    const bool isNext = more && start + TILE < COLUMNS;
+    if (isNext) {
+        FetchLogits(start + TILE);
     }
     const uint32_t count = CountOf(start);
-    @VALUES@
+    %VALUES%
+$    if (isPenalised) {
+$        Penalise(start, count);
+$        if (isNext) {
+$            FetchCounts(start + TILE);
+$        }
+$    }
     for (uint32_t i = 0; i < bans; ++i) {
         const int32_t place = stops.GetValue(i) - static_cast<int32_t>(start);
         if (place >= 0 && place < static_cast<int32_t>(count)) {
@@ -210,8 +249,12 @@ __aicore__ inline void Scan() {
             best = start + pair.ReinterpretCast<uint32_t>().GetValue(1);
         }
         maxima.SetValue(i, largest);
-        Weigh(weights, values, largest > LOWEST ? largest : 0.0f, count);
+        const float reference = largest > LOWEST ? largest : 0.0f;
+        Weigh(weights, values, reference, count);
         ReduceSum(sums[i], weights, work, static_cast<int32_t>(count));
+@        if (recorded > 0) {
+@            Note(start, count, i, reference);
+@        }
         if (isFiltered && largest > threshold) {
             const uint32_t head = threshold > LOWEST || count < CHUNK ? 0 : CHUNK;
             Filter(start, 0, head);  // the first ones leave fewer of the others
@@ -222,9 +265,14 @@ __aicore__ inline void Scan() {
     if (waiting > 0) {
         Keep(0, waiting);
     }
+    total = Spread(sums);
+}
+
+// Masses of the tiles, relative to the maximum, from sums relative to their own; all together.
+__aicore__ inline float Spread(const LocalTensor<float>& parts) {
     Weigh(masses, maxima, maximum, TILES);
-    Mul(masses, masses, sums, static_cast<int32_t>(TILES));
-    total = Sum(masses, TILES);
+    Mul(masses, masses, parts, static_cast<int32_t>(TILES));
+    return Sum(masses, TILES);
 }
 
 // Candidates of a part of a tile; they follow those before in the order of ids.
@@ -284,14 +332,22 @@ __aicore__ inline void Keep(uint32_t first, uint32_t count) {
     threshold = kept.GetValue(2 * rank - 2);
 }
 
+// Whether the pass found numbers to choose by.
+__aicore__ inline bool IsChoosable() {
+    return !isBroken && maximum > LOWEST && maximum < INFINITE && total > 0.0f && !IsZero();
+}
+
 // Whether the row is all zeros; read again only if it may be.
 __aicore__ inline bool IsZero() {
-    if (maximum != 0.0f || total + bans < COLUMNS) {
+    bool zero = maximum == 0.0f && !(total + bans < COLUMNS);
+$    zero = isPenalised ? isBlank : zero;
+    if (!zero) {
         return false;
     }
     const uint32_t banned = bans;
     bans = 0;
-    bool zero = true;
+$    const bool penalised = isPenalised;
+$    isPenalised = false;
     Fetch(0);
     for (uint32_t start = 0; start < COLUMNS; start += TILE) {
         const int32_t count = static_cast<int32_t>(Load(start, true));
@@ -302,47 +358,7 @@ __aicore__ inline bool IsZero() {
         logitQueue.FreeTensor(tile);
     }
     bans = banned;
+$    isPenalised = penalised;
     return zero;
-}
-"""
-
-SAMPLING = """\
-// The token of a row; -1 if its logits are no numbers to choose by.
-__aicore__ inline int32_t Sample(const LocalTensor<int32_t>& request, int32_t position) {
-    const LocalTensor<float> options = request[OPTIONS].ReinterpretCast<float>();
-    stops = request[STOPS];
-    const int32_t behind = position - request.GetValue(LENGTH);
-    const bool isEarly = request.GetValue(GENERATED) + behind < request.GetValue(MINIMUM);
-    bans = isEarly ? STOP_COLUMNS : 0;
-    const float temperature = options.GetValue(TEMPERATURE);
-    const float topK = options.GetValue(TOP_K);
-    const float topP = options.GetValue(TOP_P);
-    const float minP = options.GetValue(MIN_P);
-    const bool isGreedy = !(temperature > 0.0f);
-    inverse = 1.0f;
-    if (!isGreedy) {
-        inverse = temperature < 1e-30f ? 1e30f : temperature > 1e30f ? 1e-30f : 1.0f / temperature;
-    }
-    wanted = COLUMNS;
-    if (topK >= 1.0f && topK < COLUMNS) {
-        wanted = static_cast<uint32_t>(static_cast<int32_t>(topK));
-    }
-    rank = wanted < KEPT ? wanted : KEPT;
-    const bool isNucleus = topP > 0.0f && topP < 1.0f;
-    isFiltered = !isGreedy && (wanted < COLUMNS || isNucleus || minP > 0.0f);
-    Scan();
-    if (isBroken || !(maximum > LOWEST && maximum < INFINITE && total > 0.0f) || IsZero()) {
-        return -1;
-    }
-    if (isGreedy) {
-        return static_cast<int32_t>(best);
-    }
-    const float u = Uniform(static_cast<uint32_t>(request.GetValue(SEED_LOW)),
-                            static_cast<uint32_t>(request.GetValue(SEED_HIGH)),
-                            static_cast<uint32_t>(position + 1), STREAM, 0);
-    if (!isFiltered) {
-        return static_cast<int32_t>(ChooseAny(u * total));
-    }
-    return static_cast<int32_t>(ChooseFiltered(isNucleus ? topP : 1.0f, minP, u));
 }
 """

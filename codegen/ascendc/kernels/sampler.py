@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.hardware_units import BLOCK_FLOATS, SORT_ALIGNMENT, round_up
@@ -14,6 +15,7 @@ from ascendfx.codegen.ascendc.kernels.sample_tokens_text import (
     SCANNING,
     SORTING,
     UNIFORM,
+    variant,
 )
 from ascendfx.codegen.ascendc.kernels.vector_kernel import BufferKind, LocalBuffer, float_literal
 from ascendfx.ir.diagnostic import GraphError
@@ -28,8 +30,24 @@ _LIST = 512
 _CHUNK = 3 * _LIST
 """A merge takes four lists: the kept ones and three new."""
 _HALVINGS = 32
-_MAX_COLUMNS = 2**24
+MAX_COLUMNS = 2**24
 """Ids are sorted as f32, which holds these exactly."""
+
+
+@dataclass(frozen=True, slots=True)
+class SamplerParts:
+    """What a kernel adds to the struct.
+
+    Attributes:
+        buffers: Its buffers, multiples of 256 bytes; each scratch buffer is a tensor of its name.
+        integers: Tensors of i32.
+    """
+
+    buffers: tuple[LocalBuffer, ...] = ()
+    integers: tuple[str, ...] = ()
+
+
+NO_PARTS = SamplerParts()
 
 
 def check_vocabulary(family: str, columns: int) -> None:
@@ -38,10 +56,10 @@ def check_vocabulary(family: str, columns: int) -> None:
     Raises:
         GraphError: f32 does not hold all of them.
     """
-    if columns > _MAX_COLUMNS:
+    if columns > MAX_COLUMNS:
         raise GraphError(
             code="vocabulary-too-large",
-            reason=f"{family}: {columns:,} tokens, at most {_MAX_COLUMNS:,}",
+            reason=f"{family}: {columns:,} tokens, at most {MAX_COLUMNS:,}",
             hint="ids are sorted as float32; no tokenizer comes near",
         )
 
@@ -106,14 +124,30 @@ def sampler_constants(columns: int, dtype: DType) -> dict[str, int | str]:
     }
 
 
-def write_sampler(out: CppWriter, columns: int, dtype: DType, choosing: Sequence[str]) -> None:
-    """Write the struct and the functions that it uses; ``choosing``: what comes behind the pass."""
+def write_sampler(
+    out: CppWriter,
+    columns: int,
+    dtype: DType,
+    choosing: Sequence[str],
+    marks: str = "",
+    more: SamplerParts = NO_PARTS,
+) -> None:
+    """Write the struct and the functions that it uses.
+
+    Args:
+        out: Text so far.
+        columns: Row length in elements.
+        dtype: Element format of the logits.
+        choosing: What comes behind the pass.
+        marks: Of the lines to write; see `variant`.
+        more: What the kernel has beside the pass.
+    """
     is_f32 = dtype is DType.F32
     loaded = "values = tile;" if is_f32 else "Cast(values, tile, RoundMode::CAST_NONE, count);"
     for text in (UNIFORM, MERGE_LISTS, SORTING, CUT):
         out.lines(text.splitlines())
         out.line()
-    buffers = sampler_buffers(columns, dtype)
+    buffers = (*more.buffers, *sampler_buffers(columns, dtype))
     out.line("// What a core does with a row.")
     with out.block("struct Sampler", close="};"):
         for buffer in buffers:
@@ -123,16 +157,17 @@ def write_sampler(out: CppWriter, columns: int, dtype: DType, choosing: Sequence
         with out.block(
             "__aicore__ inline void Init(TPipe& pipe, const GlobalTensor<Element>& rows)"
         ):
-            _write_init(out, columns, dtype)
-        for text in (LOADING.replace("@VALUES@", loaded), SCANNING, *choosing):
+            _write_init(out, columns, dtype, more)
+        for text in (LOADING.replace("%VALUES%", loaded), SCANNING, *choosing):
             out.line()
-            out.lines(text.splitlines())
+            out.lines(variant(text, marks))
     out.line()
 
 
-def _write_init(out: CppWriter, columns: int, dtype: DType) -> None:
+def _write_init(out: CppWriter, columns: int, dtype: DType, more: SamplerParts) -> None:
     scalars = {"newIds": "int32_t", "index": "int32_t", "bits": "uint8_t"}
-    for buffer in sampler_buffers(columns, dtype):
+    scalars |= dict.fromkeys(more.integers, "int32_t")
+    for buffer in (*more.buffers, *sampler_buffers(columns, dtype)):
         copies = "" if buffer.kind is BufferKind.SCRATCH else f"{buffer.copies}, "
         out.line(f"pipe.InitBuffer({buffer.name}, {copies}{buffer.bytes});")
         if buffer.kind is BufferKind.SCRATCH:

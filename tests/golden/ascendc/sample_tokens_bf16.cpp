@@ -1,5 +1,5 @@
 // sample_tokens: a token for each row of 129280 bf16, i < sizes[0] <= 64, as its request wants it;
-// tiles of 4096, 1024 candidates kept, a row per core at a time over 48 cores; 153,312 bytes of
+// tiles of 4096, 1024 candidates kept, a row per core at a time over 48 cores; 169,696 bytes of
 // local memory.
 #include "kernel_operator.h"
 using namespace AscendC;
@@ -30,7 +30,11 @@ constexpr uint32_t SEED_HIGH = 8;
 constexpr float LOWEST = -__builtin_inff();
 constexpr float INFINITE = __builtin_inff();
 constexpr float LEAST = -3.4028234663852886e38f;
-constexpr uint32_t STREAM = 0;
+constexpr uint32_t PLACE = 13;
+constexpr uint32_t REPETITION = 4;
+constexpr uint32_t PRESENCE = 5;
+constexpr uint32_t FREQUENCY = 6;
+constexpr uint32_t SAMPLE = 0;
 
 // Copies `count` pieces of `bytes`; behind each piece the source skips `sourceGap` bytes and the
 // target `targetGap` blocks of 32 bytes. Every piece starts a block, filled up with zeros.
@@ -149,6 +153,7 @@ struct Cut {
 
 // What a core does with a row.
 struct Sampler {
+    TQue<TPosition::VECIN, 1> countQueue;
     TBuf<TPosition::VECCALC> sortedBuffer;
     TBuf<TPosition::VECCALC> mergedBuffer;
     TBuf<TPosition::VECCALC> keptBuffer;
@@ -185,7 +190,7 @@ struct Sampler {
     LocalTensor<int32_t> stops;
     uint32_t bans;  // how many columns of `stops` are looked at
     float inverse;  // of the temperature
-    bool isFiltered;
+    bool isFiltered;  // candidates are kept
     uint32_t wanted;  // top-k, or COLUMNS
     uint32_t rank;    // of the last candidate that matters
 
@@ -198,6 +203,7 @@ struct Sampler {
     uint32_t waiting;  // of them not sorted, with fillers
 
     __aicore__ inline void Init(TPipe& pipe, const GlobalTensor<Element>& rows) {
+        pipe.InitBuffer(countQueue, 1, 16384);
         pipe.InitBuffer(sortedBuffer, 12288);
         sorted = sortedBuffer.Get<float>();
         pipe.InitBuffer(mergedBuffer, 20480);
@@ -238,20 +244,35 @@ struct Sampler {
     }
 
     // Starts the copy of a tile; one tile is on its way while another is worked on.
-    __aicore__ inline void Fetch(uint32_t start) {
+    __aicore__ inline void FetchLogits(uint32_t start) {
         LocalTensor<Element> next = logitQueue.AllocTensor<Element>();
         CopyIn(next, logits[rowStart + start], 1, CountOf(start) * ELEMENT_BYTES, 0, 0);
         logitQueue.EnQue(next);
     }
 
+    // Starts with a tile: what else belongs to it is fetched, too.
+    __aicore__ inline void Fetch(uint32_t start) {
+        FetchLogits(start);
+        if (isPenalised) {
+            FetchCounts(start);
+        }
+    }
+
     // Takes the tile that was fetched last, and fetches the next one if there is one and `more`.
     __aicore__ inline uint32_t Load(uint32_t start, bool more) {
         tile = logitQueue.DeQue<Element>();
-        if (more && start + TILE < COLUMNS) {
-            Fetch(start + TILE);
+        const bool isNext = more && start + TILE < COLUMNS;
+        if (isNext) {
+            FetchLogits(start + TILE);
         }
         const uint32_t count = CountOf(start);
         Cast(values, tile, RoundMode::CAST_NONE, count);
+        if (isPenalised) {
+            Penalise(start, count);
+            if (isNext) {
+                FetchCounts(start + TILE);
+            }
+        }
         for (uint32_t i = 0; i < bans; ++i) {
             const int32_t place = stops.GetValue(i) - static_cast<int32_t>(start);
             if (place >= 0 && place < static_cast<int32_t>(count)) {
@@ -350,7 +371,8 @@ struct Sampler {
                 best = start + pair.ReinterpretCast<uint32_t>().GetValue(1);
             }
             maxima.SetValue(i, largest);
-            Weigh(weights, values, largest > LOWEST ? largest : 0.0f, count);
+            const float reference = largest > LOWEST ? largest : 0.0f;
+            Weigh(weights, values, reference, count);
             ReduceSum(sums[i], weights, work, static_cast<int32_t>(count));
             if (isFiltered && largest > threshold) {
                 const uint32_t head = threshold > LOWEST || count < CHUNK ? 0 : CHUNK;
@@ -362,9 +384,14 @@ struct Sampler {
         if (waiting > 0) {
             Keep(0, waiting);
         }
+        total = Spread(sums);
+    }
+
+    // Masses of the tiles, relative to the maximum, from sums relative to their own; all together.
+    __aicore__ inline float Spread(const LocalTensor<float>& parts) {
         Weigh(masses, maxima, maximum, TILES);
-        Mul(masses, masses, sums, static_cast<int32_t>(TILES));
-        total = Sum(masses, TILES);
+        Mul(masses, masses, parts, static_cast<int32_t>(TILES));
+        return Sum(masses, TILES);
     }
 
     // Candidates of a part of a tile; they follow those before in the order of ids.
@@ -427,14 +454,22 @@ struct Sampler {
         threshold = kept.GetValue(2 * rank - 2);
     }
 
+    // Whether the pass found numbers to choose by.
+    __aicore__ inline bool IsChoosable() {
+        return !isBroken && maximum > LOWEST && maximum < INFINITE && total > 0.0f && !IsZero();
+    }
+
     // Whether the row is all zeros; read again only if it may be.
     __aicore__ inline bool IsZero() {
-        if (maximum != 0.0f || total + bans < COLUMNS) {
+        bool zero = maximum == 0.0f && !(total + bans < COLUMNS);
+        zero = isPenalised ? isBlank : zero;
+        if (!zero) {
             return false;
         }
         const uint32_t banned = bans;
         bans = 0;
-        bool zero = true;
+        const bool penalised = isPenalised;
+        isPenalised = false;
         Fetch(0);
         for (uint32_t start = 0; start < COLUMNS; start += TILE) {
             const int32_t count = static_cast<int32_t>(Load(start, true));
@@ -445,63 +480,143 @@ struct Sampler {
             logitQueue.FreeTensor(tile);
         }
         bans = banned;
+        isPenalised = penalised;
         return zero;
     }
 
-    // Draws from everything: a tile by the masses, then a place in it, read once more.
-    __aicore__ inline uint32_t ChooseAny(float target) {
-        float before = 0.0f;
-        const uint32_t chosen = ChooseTile(target, before);
-        const uint32_t start = chosen * TILE;
-        const float rest = (target - before) * (sums.GetValue(chosen) / masses.GetValue(chosen));
-        Fetch(start);
-        const uint32_t count = Load(start, false);
-        Duplicate(weights, 0.0f, static_cast<int32_t>(TILE));
-        Weigh(weights, values, maxima.GetValue(chosen), count);
-        logitQueue.FreeTensor(tile);
-        return start + Find(weights, TILE, rest, false);
-    }
+    GlobalTensor<int32_t> counts;
+    uint64_t countsStart;
+    bool isPenalised;
+    float repetition;  // 1: none
+    float frequency;
+    float presence;
+    bool isBlank;  // every tile of a row with penalties starts with 0
 
-    // The tile at which the masses exceed `target`; `before`: those of the tiles before it.
-    __aicore__ inline uint32_t ChooseTile(float target, float& before) {
-        uint32_t chosen = 0;
-        float sum = 0.0f;
-        for (uint32_t i = 0; i < TILES; ++i) {
-            const float mass = masses.GetValue(i);
-            if (mass > 0.0f) {
-                chosen = i;
-                before = sum;
-                sum += mass;
-                if (sum > target) {
-                    break;
-                }
-            }
+    bool isGreedy;
+    bool isCut;  // filters take tokens away
+    float topP;  // 1: no nucleus
+    float minP;
+    uint32_t seedLow;
+    uint32_t seedHigh;
+    int32_t length;
+    int32_t early;  // new tokens before a stop token may come
+
+    // Takes up what a request wants; its rows follow.
+    __aicore__ inline void Begin(const LocalTensor<int32_t>& request) {
+        const LocalTensor<float> options = request[OPTIONS].ReinterpretCast<float>();
+        stops = request[STOPS];
+        length = request.GetValue(LENGTH);
+        early = request.GetValue(MINIMUM) - request.GetValue(GENERATED);
+        seedLow = static_cast<uint32_t>(request.GetValue(SEED_LOW));
+        seedHigh = static_cast<uint32_t>(request.GetValue(SEED_HIGH));
+        const float temperature = options.GetValue(TEMPERATURE);
+        isGreedy = !(temperature > 0.0f);
+        inverse = 1.0f;
+        if (!isGreedy) {
+            inverse =
+                temperature < 1e-30f ? 1e30f : temperature > 1e30f ? 1e-30f : 1.0f / temperature;
         }
-        return chosen;
+        const float topK = options.GetValue(TOP_K);
+        wanted = COLUMNS;
+        if (topK >= 1.0f && topK < COLUMNS) {
+            wanted = static_cast<uint32_t>(static_cast<int32_t>(topK));
+        }
+        rank = wanted < KEPT ? wanted : KEPT;
+        topP = options.GetValue(TOP_P);
+        topP = topP > 0.0f && topP < 1.0f ? topP : 1.0f;
+        minP = options.GetValue(MIN_P);
+        isCut = !isGreedy && (wanted < COLUMNS || topP < 1.0f || minP > 0.0f);
+        isFiltered = isCut;
+        repetition = options.GetValue(REPETITION);
+        repetition = repetition == 0.0f ? 1.0f : repetition;
+        frequency = options.GetValue(FREQUENCY);
+        presence = options.GetValue(PRESENCE);
+        isPenalised = repetition != 1.0f || frequency != 0.0f || presence != 0.0f;
+        countsStart = static_cast<uint64_t>(request.GetValue(PLACE)) * COLUMNS;
     }
 
-    // Draws from what filters leave; `topP` 1: no nucleus.
-    __aicore__ inline uint32_t ChooseFiltered(float topP, float minP, float u) {
+    // Reads a row; whether a token follows it.
+    __aicore__ inline bool Read(int32_t position) {
+        bans = position - length < early ? STOP_COLUMNS : 0;
+        isBlank = true;
+        Scan();
+        return IsChoosable();
+    }
+
+    // The number that chooses the token behind a row.
+    __aicore__ inline float Sampled(int32_t position) const {
+        return Uniform(seedLow, seedHigh, static_cast<uint32_t>(position + 1), SAMPLE, 0);
+    }
+
+    __aicore__ inline void FetchCounts(uint32_t start) {
+        LocalTensor<int32_t> next = countQueue.AllocTensor<int32_t>();
+        CopyIn(next, counts[countsStart + start], 1, CountOf(start) * 4, 0, 0);
+        countQueue.EnQue(next);
+    }
+
+    // Changes the logits of tokens of the text. Of two products with the repetition penalty and its
+    // inverse the one that is meant is known without the sign of the logit.
+    __aicore__ inline void Penalise(uint32_t start, uint32_t elements) {
+        LocalTensor<int32_t> known = countQueue.DeQue<int32_t>();
+        isBlank = isBlank && values.GetValue(0) == 0.0f;
+        const int32_t count = static_cast<int32_t>(elements);
+        if (repetition != 1.0f) {
+            Cast(weights, known, RoundMode::CAST_NONE, elements);
+            CompareScalar(bits, weights, 0.0f, CMPMODE::GT, (elements + 63) / 64 * 64);
+            Muls(weights, values, repetition, count);
+            Muls(merged, values, 1.0f / repetition, count);
+            if (repetition > 1.0f) {
+                Min(weights, weights, merged, count);
+            } else {
+                Max(weights, weights, merged, count);
+            }
+            Select(values, bits, weights, values, SELMODE::VSEL_TENSOR_TENSOR_MODE, elements);
+        }
+        if (frequency != 0.0f || presence != 0.0f) {
+            LocalTensor<float> emitted = known.ReinterpretCast<float>();
+            ShiftRight(known, known, static_cast<int32_t>(1), count);
+            Cast(emitted, known, RoundMode::CAST_NONE, elements);
+            Muls(weights, emitted, frequency, count);
+            Mins(emitted, emitted, 1.0f, count);
+            Muls(emitted, emitted, presence, count);
+            Add(weights, weights, emitted, count);
+            Sub(values, values, weights, count);
+        }
+        countQueue.FreeTensor(known);
+    }
+
+    float remaining;  // mass of what filters leave
+    bool isWhole;  // all that they leave is kept
+    uint32_t prefix;  // how many of the kept ones they leave then
+    Cut end;  // otherwise
+    bool isSorted;  // by id: the kept ones
+
+    // Finds what filters leave.
+    __aicore__ inline void Settle() {
+        remaining = total;
+        isSorted = false;
+        if (!isCut) {
+            return;
+        }
         const bool isNucleus = topP < 1.0f;
-        uint32_t prefix = seen < KEPT ? seen : KEPT;
-        bool isWhole = COLUMNS <= KEPT || !(threshold > LOWEST);  // nothing was dropped
-        Cut cut;
-        cut.low = LEAST;
-        cut.high = LEAST;
-        cut.ties = 0;
-        cut.tokens = COLUMNS;
-        cut.mass = total;
+        prefix = seen < KEPT ? seen : KEPT;
+        isWhole = COLUMNS <= KEPT || !(threshold > LOWEST);  // nothing was dropped
+        end.low = LEAST;
+        end.high = LEAST;
+        end.ties = 0;
+        end.tokens = COLUMNS;
+        end.mass = total;
         if (!isWhole && wanted > prefix && wanted < COLUMNS) {
-            cut = Border(wanted, 0.0f);
+            end = Border(wanted, 0.0f);
         }
         Unzip(newValues, kept, 1);
         Weigh(weights, newValues, maximum, KEPT);
         if (wanted <= prefix) {
             prefix = wanted;
             isWhole = true;
-            cut.mass = Sum(weights, prefix);
+            end.mass = Sum(weights, prefix);
         }
-        const float target = topP * cut.mass;
+        const float target = topP * end.mass;
         if (isNucleus && Sum(weights, prefix) >= target) {
             const uint32_t reached = Find(weights, KEPT, target, true) + 1;
             prefix = reached < prefix ? reached : prefix;
@@ -521,33 +636,85 @@ struct Sampler {
             prefix = low;
         }
         if (isWhole) {
-            return ChooseKept(prefix, u);
+            remaining = Sum(weights, prefix);
+            return;
         }
         if (isNucleus) {
             const Cut nucleus = Border(COLUMNS, target);
-            cut = nucleus.tokens < cut.tokens ? nucleus : cut;
+            end = nucleus.tokens < end.tokens ? nucleus : end;
         }
-        return ChooseBeyond(cut, minP, u);
+        MeasureTiles();
     }
 
-    // Draws from the first `prefix` kept ones in the order of ids, which a second sorting gives.
-    __aicore__ inline uint32_t ChooseKept(uint32_t prefix, float u) {
-        const uint32_t whole = (prefix + 7) / 8 * 8;
-        for (uint32_t i = prefix; i < whole; ++i) {
-            weights.SetValue(i, 0.0f);
+    // Draws from what filters leave.
+    __aicore__ inline int32_t Draw(float u) {
+        if (isCut) {
+            return isWhole ? ChooseKept(u * remaining) : ChooseBeyond(masses, u * remaining);
         }
-        Duplicate(weights[whole], 0.0f, static_cast<int32_t>(KEPT - whole));
-        Unzip(newIds, kept.ReinterpretCast<int32_t>(), 2);
-        Cast(newValues, newIds, RoundMode::CAST_NONE, KEPT);
-        Muls(newValues, newValues, -1.0f, static_cast<int32_t>(KEPT));
-        Sort32(sorted, newValues, weights.ReinterpretCast<uint32_t>(), KEPT / 32);
-        MergeSets(merged, sorted, LIST / 16, KEPT / LIST * 4);
-        MergeSets(sorted, merged, LIST / 4, KEPT / LIST);
-        MergeLists(merged, sorted, 2 * LIST, LIST, KEPT);
-        Unzip(newValues, merged, 1);
+        return ChooseAny(sums, u * remaining);
+    }
+
+    // Draws from everything: a tile by the masses, then a place in it, read once more; `parts` are
+    // sums of weights relative to the tiles' own maxima.
+    __aicore__ inline int32_t ChooseAny(const LocalTensor<float>& parts, float target) {
+        float before = 0.0f;
+        const uint32_t chosen = ChooseTile(masses, target, before);
+        const uint32_t start = chosen * TILE;
+        const float rest = (target - before) * (parts.GetValue(chosen) / masses.GetValue(chosen));
+        Fetch(start);
+        const uint32_t count = Load(start, false);
+        Duplicate(weights, 0.0f, static_cast<int32_t>(TILE));
+        Weigh(weights, values, maxima.GetValue(chosen), count);
+        logitQueue.FreeTensor(tile);
+        return static_cast<int32_t>(start + Find(weights, TILE, rest, false));
+    }
+
+    // The tile at which the masses exceed `target`; `before`: those of the tiles before it.
+    __aicore__ inline uint32_t ChooseTile(const LocalTensor<float>& parts, float target,
+                                          float& before) {
+        uint32_t chosen = 0;
+        float sum = 0.0f;
+        for (uint32_t i = 0; i < TILES; ++i) {
+            const float part = parts.GetValue(i);
+            if (part > 0.0f) {
+                chosen = i;
+                before = sum;
+                sum += part;
+                if (sum > target) {
+                    break;
+                }
+            }
+        }
+        return chosen;
+    }
+
+    // Draws from the first `prefix` kept ones in the order of ids.
+    __aicore__ inline int32_t ChooseKept(float target) {
+        SortKept();
+        return newIds.GetValue(Find(weights, KEPT, target, false));
+    }
+
+    // Brings the kept ones into the order of ids: `newIds`, and `weights`, 0 from `prefix` on.
+    __aicore__ inline void SortKept() {
+        if (!isSorted) {
+            isSorted = true;
+            const uint32_t whole = (prefix + 7) / 8 * 8;
+            for (uint32_t i = prefix; i < whole; ++i) {
+                weights.SetValue(i, 0.0f);
+            }
+            Duplicate(weights[whole], 0.0f, static_cast<int32_t>(KEPT - whole));
+            Unzip(newIds, kept.ReinterpretCast<int32_t>(), 2);
+            Cast(newValues, newIds, RoundMode::CAST_NONE, KEPT);
+            Muls(newValues, newValues, -1.0f, static_cast<int32_t>(KEPT));
+            Sort32(sorted, newValues, weights.ReinterpretCast<uint32_t>(), KEPT / 32);
+            MergeSets(merged, sorted, LIST / 16, KEPT / LIST * 4);
+            MergeSets(sorted, merged, LIST / 4, KEPT / LIST);
+            MergeLists(merged, sorted, 2 * LIST, LIST, KEPT);
+            Unzip(newValues, merged, 1);
+            Muls(newValues, newValues, -1.0f, static_cast<int32_t>(KEPT));
+            Cast(newIds, newValues, RoundMode::CAST_RINT, KEPT);
+        }
         Unzip(weights, merged, 2);
-        const uint32_t place = Find(weights, KEPT, u * Sum(weights, KEPT), false);
-        return static_cast<uint32_t>(static_cast<int32_t>(-newValues.GetValue(place)));
     }
 
     // How many logits are at least `least`, and their mass, in one more read of the row.
@@ -644,102 +811,78 @@ struct Sampler {
         return cut;
     }
 
-    // Weights of a tile's logits that are left, at the front of `weights`, and their ids in
-    // `newIds`;
-    // `ties` is how many of those between `low` and `high` are still to come.
-    __aicore__ inline uint32_t Prefix(uint32_t count, const Cut& cut, float minP, uint32_t& ties) {
-        const uint32_t found = Take(newValues, values, CMPMODE::GE, cut.low, count);
+    // Weights of a tile's logits that are left, at the front of `weights`, and their ids within the
+    // tile in `newIds`; `ties` is how many of those between `low` and `high` are still to come.
+    __aicore__ inline uint32_t Prefix(uint32_t start, uint32_t count, uint32_t& ties) {
+        const uint32_t found = Take(newValues, values, CMPMODE::GE, end.low, count);
         Compact(newIds, index, count);
         if (found == 0) {
             return 0;
         }
         Weigh(weights, newValues, maximum, found);
-        if (cut.low < cut.high) {
+        if (end.low < end.high) {
             LocalTensor<int32_t> places = merged.ReinterpretCast<int32_t>();
-            CompareScalar(bits, newValues, cut.high, CMPMODE::LT, (found + 63) / 64 * 64);
+            CompareScalar(bits, newValues, end.high, CMPMODE::LT, (found + 63) / 64 * 64);
             const uint32_t equal = Compact(places, index, found);
             for (uint32_t i = ties; i < equal; ++i) {
                 weights.SetValue(places.GetValue(i), 0.0f);
             }
-            ties -= equal < ties ? equal : ties;
+            const uint32_t taken = equal < ties ? equal : ties;
+            ties -= taken;
         }
         CompareScalar(bits, weights, minP, CMPMODE::GE, (found + 63) / 64 * 64);
         Select(weights, bits, weights, 0.0f, SELMODE::VSEL_TENSOR_SCALAR_MODE, found);
         return found;
     }
 
-    // Draws from a prefix that is longer than what was kept: masses of the tiles, then one of them.
-    __aicore__ inline uint32_t ChooseBeyond(const Cut& cut, float minP, float u) {
-        uint32_t left = cut.ties;
-        float sum = 0.0f;
+    // Masses of the tiles of a prefix that is longer than what was kept, and the ties before each.
+    __aicore__ inline void MeasureTiles() {
+        uint32_t left = end.ties;
+        remaining = 0.0f;
         Fetch(0);
         for (uint32_t start = 0, i = 0; start < COLUMNS; start += TILE, ++i) {
             const uint32_t count = Load(start, true);
             sums.SetValue(i, static_cast<float>(static_cast<int32_t>(left)));
-            const uint32_t found = Prefix(count, cut, minP, left);
-            const float tileMass = found > 0 ? Sum(weights, found) : 0.0f;
-            masses.SetValue(i, tileMass);
-            sum += tileMass;
+            const uint32_t found = Prefix(start, count, left);
+            const float part = found > 0 ? Sum(weights, found) : 0.0f;
+            masses.SetValue(i, part);
+            remaining += part;
             logitQueue.FreeTensor(tile);
         }
+    }
+
+    // Draws from such a prefix: a tile by masses, then a place in it.
+    __aicore__ inline int32_t ChooseBeyond(const LocalTensor<float>& parts, float target) {
         float before = 0.0f;
-        const uint32_t chosen = ChooseTile(u * sum, before);
-        left = static_cast<uint32_t>(static_cast<int32_t>(sums.GetValue(chosen)));
+        const uint32_t chosen = ChooseTile(parts, target, before);
+        uint32_t left = static_cast<uint32_t>(static_cast<int32_t>(sums.GetValue(chosen)));
         const uint32_t start = chosen * TILE;
         Fetch(start);
         const uint32_t count = Load(start, false);
         Duplicate(weights, 0.0f, static_cast<int32_t>(TILE));
-        Prefix(count, cut, minP, left);
+        const uint32_t found = Prefix(start, count, left);
         logitQueue.FreeTensor(tile);
-        const uint32_t place = Find(weights, TILE, u * sum - before, false);
-        return start + static_cast<uint32_t>(newIds.GetValue(place));
+        const uint32_t place = Find(weights, TILE, target - before, false);
+        return static_cast<int32_t>(start) + newIds.GetValue(place);
     }
 
-    // The token of a row; -1 if its logits are no numbers to choose by.
-    __aicore__ inline int32_t Sample(const LocalTensor<int32_t>& request, int32_t position) {
-        const LocalTensor<float> options = request[OPTIONS].ReinterpretCast<float>();
-        stops = request[STOPS];
-        const int32_t behind = position - request.GetValue(LENGTH);
-        const bool isEarly = request.GetValue(GENERATED) + behind < request.GetValue(MINIMUM);
-        bans = isEarly ? STOP_COLUMNS : 0;
-        const float temperature = options.GetValue(TEMPERATURE);
-        const float topK = options.GetValue(TOP_K);
-        const float topP = options.GetValue(TOP_P);
-        const float minP = options.GetValue(MIN_P);
-        const bool isGreedy = !(temperature > 0.0f);
-        inverse = 1.0f;
-        if (!isGreedy) {
-            inverse =
-                temperature < 1e-30f ? 1e30f : temperature > 1e30f ? 1e-30f : 1.0f / temperature;
-        }
-        wanted = COLUMNS;
-        if (topK >= 1.0f && topK < COLUMNS) {
-            wanted = static_cast<uint32_t>(static_cast<int32_t>(topK));
-        }
-        rank = wanted < KEPT ? wanted : KEPT;
-        const bool isNucleus = topP > 0.0f && topP < 1.0f;
-        isFiltered = !isGreedy && (wanted < COLUMNS || isNucleus || minP > 0.0f);
-        Scan();
-        if (isBroken || !(maximum > LOWEST && maximum < INFINITE && total > 0.0f) || IsZero()) {
+    // The token behind a row; -1 if its logits are no numbers to choose by.
+    __aicore__ inline int32_t Sample(int32_t position) {
+        if (!Read(position)) {
             return -1;
         }
         if (isGreedy) {
             return static_cast<int32_t>(best);
         }
-        const float u = Uniform(static_cast<uint32_t>(request.GetValue(SEED_LOW)),
-                                static_cast<uint32_t>(request.GetValue(SEED_HIGH)),
-                                static_cast<uint32_t>(position + 1), STREAM, 0);
-        if (!isFiltered) {
-            return static_cast<int32_t>(ChooseAny(u * total));
-        }
-        return static_cast<int32_t>(ChooseFiltered(isNucleus ? topP : 1.0f, minP, u));
+        Settle();
+        return Draw(Sampled(position));
     }
 };
 
 extern "C" __global__ __aicore__ void sample_tokens(GM_ADDR logits, GM_ADDR options, GM_ADDR state,
                                                     GM_ADDR stop_ids, GM_ADDR positions,
-                                                    GM_ADDR row_request, GM_ADDR tokens,
-                                                    GM_ADDR sizes) {
+                                                    GM_ADDR row_request, GM_ADDR counts,
+                                                    GM_ADDR tokens, GM_ADDR sizes) {
     KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
     GlobalTensor<bfloat16_t> logitsGm;
     logitsGm.SetGlobalBuffer((__gm__ bfloat16_t*)logits, 8273920);
@@ -753,6 +896,8 @@ extern "C" __global__ __aicore__ void sample_tokens(GM_ADDR logits, GM_ADDR opti
     positionsGm.SetGlobalBuffer((__gm__ int32_t*)positions, 64);
     GlobalTensor<int32_t> row_requestGm;
     row_requestGm.SetGlobalBuffer((__gm__ int32_t*)row_request, 64);
+    GlobalTensor<int32_t> countsGm;
+    countsGm.SetGlobalBuffer((__gm__ int32_t*)counts, 129280);
     GlobalTensor<int32_t> tokensGm;
     tokensGm.SetGlobalBuffer((__gm__ int32_t*)tokens, 64);
     GlobalTensor<int32_t> sizesGm;
@@ -764,9 +909,12 @@ extern "C" __global__ __aicore__ void sample_tokens(GM_ADDR logits, GM_ADDR opti
         return;
     }
     const uint32_t last = first + share < rows ? first + share : rows;
+    const uint32_t base = first;
+    const uint32_t count = last - first;
     TPipe pipe;
     Sampler sampler;
     sampler.Init(pipe, logitsGm);
+    sampler.counts = countsGm;
     TQue<TPosition::VECIN, 1> positionQueue;
     pipe.InitBuffer(positionQueue, 1, 32);
     TQue<TPosition::VECIN, 1> placeQueue;
@@ -775,32 +923,30 @@ extern "C" __global__ __aicore__ void sample_tokens(GM_ADDR logits, GM_ADDR opti
     pipe.InitBuffer(requestQueue, 1, 160);
     TQue<TPosition::VECOUT, 1> tokenQueue;
     pipe.InitBuffer(tokenQueue, 1, 32);
-    const uint32_t count = last - first;
     LocalTensor<int32_t> positionsLocal = positionQueue.AllocTensor<int32_t>();
-    CopyIn(positionsLocal, positionsGm[first], 1, count * 4, 0, 0);
+    CopyIn(positionsLocal, positionsGm[base], 1, count * 4, 0, 0);
     positionQueue.EnQue(positionsLocal);
     positionsLocal = positionQueue.DeQue<int32_t>();
     LocalTensor<int32_t> placesLocal = placeQueue.AllocTensor<int32_t>();
-    CopyIn(placesLocal, row_requestGm[first], 1, count * 4, 0, 0);
+    CopyIn(placesLocal, row_requestGm[base], 1, count * 4, 0, 0);
     placeQueue.EnQue(placesLocal);
     placesLocal = placeQueue.DeQue<int32_t>();
     LocalTensor<int32_t> tokensLocal = tokenQueue.AllocTensor<int32_t>();
-    for (uint32_t i = 0; i < count; ++i) {
-        const uint64_t place = static_cast<uint64_t>(placesLocal.GetValue(i));
+    for (uint32_t start = base; start < last; ++start) {
+        const uint64_t place = static_cast<uint64_t>(placesLocal.GetValue(start - base));
         LocalTensor<int32_t> request = requestQueue.AllocTensor<int32_t>();
         CopyIn(request, stateGm[place * STATE_COLUMNS], 1, STATE_COLUMNS * 4, 0, 0);
         CopyIn(request[STOPS], stop_idsGm[place * STOP_COLUMNS], 1, STOP_COLUMNS * 4, 0, 0);
-        CopyIn(request[OPTIONS].ReinterpretCast<float>(), optionsGm[place * OPTION_COLUMNS], 1,
-               OPTION_COLUMNS * 4, 0, 0);
+        LocalTensor<float> options = request[OPTIONS].ReinterpretCast<float>();
+        CopyIn(options, optionsGm[place * OPTION_COLUMNS], 1, OPTION_COLUMNS * 4, 0, 0);
         requestQueue.EnQue(request);
         request = requestQueue.DeQue<int32_t>();
-        sampler.rowStart = static_cast<uint64_t>(first + i) * COLUMNS;
-        tokensLocal.SetValue(i, sampler.Sample(request, positionsLocal.GetValue(i)));
+        sampler.Begin(request);
+        sampler.rowStart = static_cast<uint64_t>(start) * COLUMNS;
+        tokensLocal.SetValue(start - base, sampler.Sample(positionsLocal.GetValue(start - base)));
         requestQueue.FreeTensor(request);
     }
-    tokenQueue.EnQue(tokensLocal);
-    tokensLocal = tokenQueue.DeQue<int32_t>();
-    CopyOut(tokensGm[first], tokensLocal, 1, count * 4, 0, 0);
+    CopyOut(tokensGm[first], tokensLocal, 1, (last - first) * 4, 0, 0);
     tokenQueue.FreeTensor(tokensLocal);
     placeQueue.FreeTensor(placesLocal);
     positionQueue.FreeTensor(positionsLocal);
