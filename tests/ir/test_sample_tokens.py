@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops import SampleTokens
-from ascendfx.ir.ops.sample_tokens import kept_weights
 from ascendfx.ir.step_state import (
     OPTION_COLUMNS,
     STATE_COLUMNS,
@@ -16,6 +15,7 @@ from ascendfx.ir.step_state import (
     State,
     Stream,
 )
+from ascendfx.ir.token_choice import choice_weights
 from ascendfx.ir.uniform import philox, uniform
 from tests.chi_square import chi_square_p
 
@@ -42,10 +42,11 @@ def test_philox_has_the_published_answers(
     assert philox((c0, c1, c2, c3), (k0, k1)).tolist() == list(words)
 
 
-def test_numbers_of_streams_and_places_are_independent() -> None:
+def test_numbers_of_streams_and_places_and_steps_are_independent() -> None:
     index = np.arange(100_000)
     seed = np.full_like(index, -7)
-    drawn = [uniform(seed, seed, index, stream) for stream in Stream]
+    drawn = [uniform(seed, seed, index, stream, step) for stream in Stream for step in (0, 1)]
+    drawn.append(uniform(seed, seed, np.full_like(index, 3), Stream.DRAFT, index))
     for each in drawn:
         assert 0 <= each.min() < each.max() < 1
         counts, _ = np.histogram(each, bins=64, range=(0, 1))
@@ -64,6 +65,7 @@ def _sampled(logits: Array, **options: float) -> list[int]:
     state[0, State.SEED_LOW] = 11
     stops = np.full((1, STOP_COLUMNS), -1)
     operands = (logits, chosen, state, stops, np.arange(rows), np.zeros(rows, np.int64))
+    operands = (*operands, np.zeros((1, logits.shape[1]), np.int64))
     return SampleTokens().reference(*operands)[0].tolist()
 
 
@@ -86,7 +88,7 @@ def test_filters_keep_a_prefix_of_the_order(
     options = np.zeros(OPTION_COLUMNS)
     options[Option.TEMPERATURE], options[Option.TOP_K] = temperature, top_k
     options[Option.TOP_P], options[Option.MIN_P] = top_p, min_p
-    kept = kept_weights(logits, options)
+    kept = choice_weights(logits, options)
 
     weights = np.exp((logits - logits.max()) / temperature)
     order = sorted(range(len(logits)), key=lambda token: (-weights[token], token))
@@ -118,7 +120,7 @@ def test_tokens_have_the_distribution(options: dict[str, float]) -> None:
     chosen = np.zeros(OPTION_COLUMNS)
     for name, value in options.items():
         chosen[Option[name.upper()]] = value
-    weights = kept_weights(row, chosen)
+    weights = choice_weights(row, chosen)
     counts = np.bincount(tokens, minlength=row.size)
     assert chi_square_p(counts, weights) > 1e-4
 
@@ -136,5 +138,5 @@ def test_stop_tokens_wait_for_the_minimum() -> None:
     state[0, [State.LENGTH, State.GENERATED, State.MINIMUM]] = 5, 1, 3
     stops = np.array([[1, -1, -1, -1, -1, -1, -1, 9]])
     operands = (logits, np.zeros((1, OPTION_COLUMNS)), state, stops)
-    rows = (np.array([5, 6, 7]), np.zeros(3, np.int64))
+    rows = (np.array([5, 6, 7]), np.zeros(3, np.int64), np.zeros((1, 3), np.int64))
     assert SampleTokens().reference(*operands, *rows)[0].tolist() == [2, 2, 1]
