@@ -40,6 +40,7 @@ _MOVEMENTS: tuple[type[Op], ...] = (
     ops.DispatchExperts,
     ops.GatherRows,
     ops.RouteTopk,
+    ops.SampleDrafts,
     ops.SampleTokens,
     ops.ShiftTokens,
     ops.VerifyDrafts,

@@ -27,6 +27,7 @@ _SLOTS: Mapping[type[Op], int] = {
     ops.RmsNorm: 5,
     ops.Rotary: 6,
     ops.Rsqrt: 4,
+    ops.SampleDrafts: 13,
     ops.SampleTokens: 13,
     ops.Sigmoid: 6,
     ops.Silu: 6,

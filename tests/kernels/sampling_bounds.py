@@ -118,7 +118,7 @@ class Row:
             if self.is_greedy:
                 return {int(np.argmax(p))}
             likely = np.flatnonzero(p)
-            found |= _around(p[likely], likely, u, self.error)
+            found |= around(p[likely], likely, u, self.error)
         return found
 
     def left(self, prior: float, ids: Integers, q: Floats, u: float) -> set[int]:
@@ -137,11 +137,12 @@ class Row:
             if total <= error:
                 found |= set(np.flatnonzero(p).tolist())
                 continue
-            found |= _around(both[possible], tokens[possible], u, error / total)
+            found |= around(both[possible], tokens[possible], u, error / total)
         return found
 
 
-def _around(weights: Floats, tokens: Integers, u: float, error: float) -> set[int]:
+def around(weights: Floats, tokens: Integers, u: float, error: float) -> set[int]:
+    """Return the tokens that a number may draw by weights, in this order."""
     mass = np.cumsum(weights)
     first, last = np.searchsorted(mass, (u + np.array([-error, error])) * mass[-1], side="right")
     return set(tokens[first : last + 1].tolist())

@@ -29,6 +29,10 @@ from ascendfx.codegen.ascendc.kernels.gather_rows import emit_gather_rows, plan_
 from ascendfx.codegen.ascendc.kernels.latent_decode_attention import plan_latent_decode_attention
 from ascendfx.codegen.ascendc.kernels.route_topk import emit_route_topk, plan_route_topk
 from ascendfx.codegen.ascendc.kernels.route_topk_plan import Routing, Scoring
+from ascendfx.codegen.ascendc.kernels.sample_drafts import (
+    emit_sample_drafts,
+    plan_sample_drafts,
+)
 from ascendfx.codegen.ascendc.kernels.sample_tokens import (
     emit_sample_tokens,
     plan_sample_tokens,
@@ -51,6 +55,7 @@ from ascendfx.ir.step_state import (
 from ascendfx.ir.tensor_type import DType
 from tests.kernels.attention_shapes import decode_shape
 from tests.kernels.chain_graphs import latent, residual_norm, rotary, swiglu
+from tests.kernels.drafting_case import Places
 from tests.kernels.sampling_case import Rows
 from tests.kernels.vector_case import FEW_CORES, Array, random_array
 
@@ -272,6 +277,42 @@ def _sample() -> Case:
     return _case(emit_sample_tokens(plan, "sample"), rows.inputs, (0, 1, 51, count))
 
 
+def _draft() -> Case:
+    """Drafts that are drawn and that are not, filters within and beyond what is kept, ties."""
+    options: list[dict[str, float]] = [
+        {},
+        {"temperature": 1.0, "verification": 3},
+        {"temperature": 1.0, "verification": 1},
+        {"temperature": 0.7, "top_k": 20, "verification": 2},
+        {"temperature": 0.3, "top_p": 0.6, "verification": 1},
+        {"temperature": 1.0, "top_k": 33, "min_p": 0.1, "verification": 2},
+        {"temperature": 0.3, "top_k": 4_000, "top_p": 0.4, "verification": 1},
+        {"temperature": 0.2, "top_k": 1_025, "top_p": 0.5, "min_p": 0.01, "verification": 2},
+        {"temperature": 0.5, "top_k": 900, "top_p": 0.2, "verification": 1},
+        {"temperature": 0.0, "top_k": 3, "verification": 2},
+    ]
+    count, columns = 60, 9_001
+    random = np.random.default_rng(0)
+    logits = (random.standard_normal((count, columns)) * 2).astype(np.float32)
+    logits[20:30] = np.round(logits[20:30] * 4) / 4
+    logits[30], logits[31] = np.inf, -np.inf
+    logits[32:34] = 0.0
+    logits[33, 8_999] = -1e-30
+    logits[34, 5_000] = np.nan
+    logits[35:38, 30:] = -np.inf
+    logits[40:50] = np.linspace(-9, 9, columns)
+    logits[50:60] = 0.5  # one token more or less in the prefix is another token
+    places = Places.of(logits, options, drafts=3, depth=1)
+    places.stop_ids[::2, [1, 7]] = np.argsort(-logits.astype(np.float64), axis=1)[::2, :2]
+    places.state[:, State.GENERATED] = 5
+    places.state[:, State.MINIMUM] = np.arange(count) % 5 + 6
+    plan = plan_sample_drafts(
+        requests=DeviceSize(0, count), drafts=3, depth=1, columns=columns, dtype=DType.F32,
+        target=FEW_CORES,
+    )  # fmt: skip
+    return _case(emit_sample_drafts(plan, "drafts"), places.inputs, (0, 1, 47, count))
+
+
 def _chain(graph: Graph, rows: int, unified_buffer: int) -> Callable[[], Case]:
     def make() -> Case:
         target = replace(FEW_CORES, unified_buffer=unified_buffer)
@@ -301,6 +342,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "combine": _combine,
     "dispatch": _dispatch,
     "route": _route,
+    "draft": _draft,
     "sample": _sample,
     "verify": _verify,
     "align": _align,

@@ -17,6 +17,7 @@ from ascendfx.codegen.ascendc.lowering.group_vector_chains import (
 from ascendfx.codegen.ascendc.lowering.resolve_views import resolve_views
 from ascendfx.codegen.ascendc.lowering.select_attention import select_attention, select_cache_read
 from ascendfx.codegen.ascendc.lowering.select_chain import select_chain
+from ascendfx.codegen.ascendc.lowering.select_drafts import select_sample_drafts
 from ascendfx.codegen.ascendc.lowering.select_movements import (
     select_argmax,
     select_cache_write,
@@ -60,6 +61,7 @@ from ascendfx.ir.ops import (
     Linear,
     RaggedAttention,
     RouteTopk,
+    SampleDrafts,
     SampleTokens,
     ShiftTokens,
     VerifyDrafts,
@@ -79,6 +81,7 @@ _FAMILIES: Mapping[type[Op], Callable[[GraphContext, int], KernelStep]] = {
     HeadLinear: select_head_linear,
     Linear: select_linear,
     RouteTopk: select_route_topk,
+    SampleDrafts: select_sample_drafts,
     SampleTokens: select_sample_tokens,
     ShiftTokens: select_shift_tokens,
     VerifyDrafts: select_verify_drafts,

@@ -1,0 +1,57 @@
+"""How drafts are chosen: which family samples them."""
+
+from ascendfx.codegen.ascendc.kernels.sample_drafts import (
+    emit_sample_drafts,
+    plan_sample_drafts,
+)
+from ascendfx.codegen.ascendc.lowering.graph_context import GraphContext
+from ascendfx.codegen.ascendc.lowering.step import KernelStep
+from ascendfx.ir.graph import Value
+from ascendfx.ir.ops import SampleDrafts
+from ascendfx.ir.size import bind_size
+from ascendfx.ir.step_state import DRAFT_TOKENS
+
+
+def select_sample_drafts(context: GraphContext, position: int) -> KernelStep:
+    """Return the choice of a draft for each place.
+
+    Raises:
+        GraphError: Operands are strided, the vocabulary is a named size, another number of tokens
+            is kept than kernels keep, or the family refuses.
+    """
+    node = context.node(position)
+    op = node.op
+    if not isinstance(op, SampleDrafts):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
+    logits, ids = node.operands[0], node.operands[5]
+    requests, columns = context.graph.type_of(logits).shape
+    if not isinstance(columns, int):
+        raise context.refusal(position, f"the row length {columns} is a named size")
+    drafts, kept = (
+        bind_size(size, context.capacity) for size in context.graph.type_of(ids).shape[1:]
+    )
+    if kept != DRAFT_TOKENS:
+        raise context.refusal(
+            position,
+            f"{kept} tokens of a draft are kept, not {DRAFT_TOKENS}",
+            hint=f"let draft_ids and draft_probs have {DRAFT_TOKENS} columns",
+        )
+    dtype = context.view(logits).dtype
+    plan = plan_sample_drafts(
+        requests=context.rows(requests, position),
+        drafts=drafts,
+        depth=op.depth,
+        columns=columns,
+        dtype=dtype,
+        target=context.target,
+    )
+    return KernelStep(
+        plan=plan,
+        emit=emit_sample_drafts,
+        name=f"sample_drafts_{op.depth}_of_{drafts}_n{columns}_{dtype.value}",
+        operands=tuple(
+            context.dense_operand(value, position) for value in (*node.operands, Value(position))
+        ),
+        position=position,
+        covers=(position,),
+    )
