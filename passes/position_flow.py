@@ -203,9 +203,9 @@ class PositionFlow:
 
     def _attend_rows(self, place: Place) -> Kind:
         op = cast("RaggedAttention", place.op)
-        positions, requests = op.roles(place.kinds)[3:]
+        positions, requests, ancestors = op.roles(place.kinds)[3:]
         exact = isinstance(positions, OfPosition) and np.array_equal(positions.elements, _POSITIONS)
-        if not exact or requests != Control("row_request"):
+        if not exact or requests != Control("row_request") or ancestors is not None:
             refuse_cache(place, "the attention does not see each request's tokens up to the row")
         return self._attend(place, _Sides(*op.roles(range(len(place.kinds)))[:3]))
 

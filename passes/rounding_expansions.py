@@ -32,6 +32,7 @@ from ascendfx.ir.ops import (
     TakeAlong,
     Transpose,
 )
+from ascendfx.ir.ops.ragged_attention import seen_places
 
 Bounded = tuple[Array, Array]
 """A value and a bound of its absolute error."""
@@ -126,18 +127,21 @@ def _per_head(x: Bounded, heads: int) -> Bounded:
 
 
 def _ragged(step: Step, op: RaggedAttention, *operands: Bounded) -> Bounded:
-    queries, keys, values, (positions, _), (requests, _) = op.roles(operands)
+    queries, keys, values, (positions, _), (requests, _), tree = op.roles(operands)
+    ancestors = None if tree is None else tree[0]
     whole = Attention(op.parts, op.scale)
     rows = [
         step(
             whole,
             *((q[None, r : r + 1], e[None, r : r + 1]) for q, e in queries),
             *(
-                (k[request : request + 1, : own + 1], e[request : request + 1, : own + 1])
+                (k[request : request + 1][:, seen], e[request : request + 1][:, seen])
                 for k, e in (*keys, values)
             ),
         )
-        for r, (own, request) in enumerate(zip(positions, requests, strict=True))
+        for r, (seen, request) in enumerate(
+            zip(seen_places(positions, ancestors), requests, strict=True)
+        )
     ]
     value, error = (np.concatenate([row[i] for row in rows], axis=1)[0] for i in (0, 1))
     return value, error

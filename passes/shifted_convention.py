@@ -219,7 +219,8 @@ def _check_attention(step: Step, depths: dict[str, int], ids: list[Root], rows: 
     depth = found.pop()
     if found or not all(map(_own, read)):
         _refuse("an attention reads entries of several depths", step.location)
-    if roles.positions.root != rows.positions or roles.row_request.root != rows.requests:
+    of_rows = roles.positions.root == rows.positions and roles.row_request.root == rows.requests
+    if not of_rows or roles.ancestors is not None:
         _refuse(f"depth {depth} sees tokens up to other positions than its rows", step.location)
     if not any(_of_depth(each, ids[: depth + 1], rows) for each in roles.queries):
         _refuse(f"rows of another depth read the entries of depth {depth}", step.location)

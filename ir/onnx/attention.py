@@ -10,6 +10,9 @@ from ascendfx.ir.onnx.movement import count_up_to, reshaped
 from ascendfx.ir.size import Dim
 from ascendfx.ir.tensor_type import DType, TensorType
 
+_NODES = 31
+"""Nodes of a tree at most: bits of an ``i32`` that is not negative."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Heads:
@@ -59,12 +62,14 @@ def ragged_attention(
         _heads(body, each) if shared else _context_of_rows(body, each, roles.row_request, rows)
         for each in (*roles.keys, roles.values)
     )
-    own = body.cast(roles.positions.name, DType.I32, DType.I64)
-    seen = body.emit(
-        "LessOrEqual",
-        count_up_to(body, v.shape[1]),
-        body.emit("Unsqueeze", own, body.ints(1)),
+    own = body.emit(
+        "Unsqueeze", body.cast(roles.positions.name, DType.I32, DType.I64), body.ints(1)
     )
+    places = count_up_to(body, v.shape[1])
+    if roles.ancestors is None:
+        seen = body.emit("LessOrEqual", places, own)
+    else:
+        seen = _seen_in_tree(body, places, own, roles.ancestors)
     zero = body.constant(0, wide_format(operands[0].dtype))
     known = seen if not shared else _any_row(body, seen)
     known = body.emit("Unsqueeze", known, body.ints(2, 3))
@@ -74,6 +79,23 @@ def ragged_attention(
     y = _weighted(body, scores, queries[0], visible, v, operands[0].dtype)
     y = body.emit("Squeeze", y, body.ints(0 if shared else 1))
     return (body.narrow(y, results[0]),)
+
+
+def _seen_in_tree(body: Body, places: str, own: str, ancestors: Tensor) -> str:
+    """Return ``bool[rows, context]`` from the last seen token of each row and its nodes."""
+    wide = body.cast(ancestors.name, DType.I32, DType.I64)
+    powers = body.constant([2**i for i in range(_NODES)], DType.I64)
+    shifted = body.emit("Div", body.emit("Unsqueeze", wide, body.ints(1)), powers)
+    bits = body.emit("Mod", shifted, body.constant(2, DType.I64))
+    one = body.constant(1, DType.I64)
+    count = body.emit("ReduceSum", bits, body.ints(1), keepdims=1)
+    first = body.emit("Sub", body.emit("Add", own, one), count)
+    nodes = body.emit("Sub", places, first)
+    zero, last = body.constant(0, DType.I64), body.constant(_NODES - 1, DType.I64)
+    clipped = body.emit("Max", body.emit("Min", nodes, last), zero)
+    bit = body.emit("Equal", body.emit("GatherElements", bits, clipped, axis=1), one)
+    in_tree = body.emit("And", bit, body.emit("LessOrEqual", nodes, last))
+    return body.emit("Or", body.emit("Less", nodes, zero), in_tree)
 
 
 def _heads(body: Body, tensor: Tensor) -> _Heads:

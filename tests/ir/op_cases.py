@@ -22,6 +22,7 @@ _COMPARE = (ops.Equal, ops.NotEqual, ops.Less, ops.LessEqual, ops.Greater, ops.G
 _REDUCE = (ops.ReduceSum, ops.ReduceMean, ops.ReduceMax)
 
 _REJECTED = "f32[9, 7], f32[3, 8], i32[3, 16], i32[3, 8], i32[9], i32[9]"
+_RAGGED = "f32[3, 4, 5], f32[1, 6, 2, 5], f32[1, 6, 2, 6]"
 _ADVANCED = (
     "i32[9], i32[9], i32[9], i32[3, 5], i32[3, 16], i32[3, 8], i32[3], i32[3], i32[4, 3, 4], i32[8]"
 )
@@ -86,6 +87,7 @@ GOOD: tuple[Case, ...] = (
         ops.RaggedAttention(1, 0.5),
         "f32[3, 4, 5], f32[1, 3, 2, 5], f32[1, 3, 2, 6], i32[3], i32[3]",
     ),
+    (ops.RaggedAttention(1, 0.5, tree=True), f"{_RAGGED}, i32[3], i32[3], i32[3]"),
     (ops.CacheWrite(), "f32[2, 4, 3], i32[1], f32[1, 3]"),
     (ops.CacheRead(6), "f32[2, 4, 3], i32[5, 2]"),
     (
@@ -164,6 +166,10 @@ BAD: tuple[Case, ...] = (
     (ops.Attention(1, 0.5), "f32[2, 3, 4, 5], f32[2, 3, 4, 6], f32[2, 3, 4, 6]"),
     (ops.Attention(1, 0.5, masked=True), "f32[2, 3, 4, 5], f32[2, 3, 4, 5], f32[2, 3, 4, 6]"),
     (ops.RaggedAttention(1, 0.5), "f32[3, 4, 5], f32[1, 3, 2, 5], f32[1, 3, 2, 6], i64[3], i32[3]"),
+    (ops.RaggedAttention(1, 0.5), f"{_RAGGED}, i32[3], i32[3], i32[3]"),
+    (ops.RaggedAttention(1, 0.5, tree=True), f"{_RAGGED}, i32[3], i32[3]"),
+    (ops.RaggedAttention(1, 0.5, tree=True), f"{_RAGGED}, i32[3], i32[3], i32[4]"),
+    (ops.RaggedAttention(1, 0.5, tree=True), f"{_RAGGED}, i32[3], i32[3], i64[3]"),
     (ops.CacheWrite(), "f32[2, 4, 3], i64[1], f32[1, 3]"),
     (ops.CacheWrite(), "f32[2, 4, 3], i32[1], f32[1, 4]"),
     (ops.CacheRead(6), "f32[2, 4, 3], i32[5]"),

@@ -95,7 +95,7 @@ def _attention_bound(op, operands, dtype):
 
     Weights are rounded to the element format before the second product.
     """
-    queries, keys, v, _, _ = op.roles(operands)
+    queries, keys, v, *_ = op.roles(operands)
     u, values = DType.F32.unit_roundoff, np.max(np.abs(v))
     score = op.scale * sum(
         _sum(q.shape[-1]) * np.max(np.einsum("rhd,qtgd->rhqtg", np.abs(q), np.abs(k)))
