@@ -185,6 +185,15 @@ def _align(_: Op, operands: Types, results: Types) -> Work:
     return Work(vector_slots=_elements(state), bytes=moved)
 
 
+def _moved(op: Op, operands: Types, _: Types) -> Work:
+    """At most all entries of a place but the first are read and written, and a block or two."""
+    if not isinstance(op, ops.MoveEntries):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
+    cache, _table, state, path = operands
+    entries = state.shape[0] * (op.nodes - 1) * product(cache.shape[2:]) * _stored(cache.dtype)
+    return Work(bytes=simplify_size(2 * entries + bytes_of(state, path)))
+
+
 _SPECIAL: Mapping[type[Op], Callable[[Op, Types, Types], Work]] = {
     ops.AdvanceRequests: _advance,
     ops.AlignDrafts: _align,
@@ -194,6 +203,7 @@ _SPECIAL: Mapping[type[Op], Callable[[Op, Types, Types], Work]] = {
     ops.GatherRows: _gathered,
     ops.HeadLinear: _linear,
     ops.Linear: _linear,
+    ops.MoveEntries: _moved,
     ops.RaggedAttention: _attention,
     ops.RouteTopk: _sorted,
 }

@@ -22,6 +22,7 @@ _COMPARE = (ops.Equal, ops.NotEqual, ops.Less, ops.LessEqual, ops.Greater, ops.G
 _REDUCE = (ops.ReduceSum, ops.ReduceMean, ops.ReduceMax)
 
 _REJECTED = "f32[9, 7], f32[3, 8], i32[3, 16], i32[3, 8], i32[9], i32[9]"
+_MOVED = "f32[5, 4, 3], i32[3, 5], i32[3, 16], i32[3, 2]"
 _RAGGED = "f32[3, 4, 5], f32[1, 6, 2, 5], f32[1, 6, 2, 6]"
 _ADVANCED = (
     "i32[9], i32[9], i32[9], i32[3, 5], i32[3, 16], i32[3, 8], i32[3], i32[3], i32[4, 3, 4], i32[8]"
@@ -115,6 +116,9 @@ GOOD: tuple[Case, ...] = (
     (ops.RejectDrafts(2), f"{_REJECTED}, i32[3, 2, 4], f32[3, 2, 4]"),
     (ops.VerifyDrafts(2), "i32[9], i32[9], i32[3, 16]"),
     (ops.VerifyDrafts(0), "i32[3], i32[3], i32[3, 16]"),
+    (ops.VerifyTree((-1, 0, 0)), "i32[9], i32[9], i32[3, 16]"),
+    (ops.MoveEntries(2), "f32[5, 4, 3], i32[3, 2], i32[3, 16], i32[3, 2]"),
+    (ops.MoveEntries(1), "bf16[5, 4, 2, 3], i32[1, 2], i32[1, 16], i32[1, 1]"),
     (ops.ShiftTokens(1), "i32[9], i32[3], i32[9], i32[3]"),
     (ops.ShiftTokens(1, known=True), "i32[7], i32[3], i32[7], i32[3], i32[3, 2]"),
     (ops.AdvanceRequests(2, 4), f"{_ADVANCED}, i32[3], i32[3]"),
@@ -195,6 +199,26 @@ BAD: tuple[Case, ...] = (
     (ops.VerifyDrafts(2), "i32[9], i32[8], i32[3, 16]"),
     (ops.VerifyDrafts(2), "i64[9], i64[9], i32[3, 16]"),
     (ops.VerifyDrafts(-1), "i32[0], i32[0], i32[3, 16]"),
+    (ops.VerifyTree((-1, 0, 0)), "i32[9], i32[9], i32[3, 15]"),
+    (ops.VerifyTree((-1, 0, 0)), "i32[8], i32[8], i32[3, 16]"),
+    (ops.VerifyTree((-1, 0, 0)), "i32[9], i64[9], i32[3, 16]"),
+    (ops.VerifyTree((-1, 0, 2)), "i32[9], i32[9], i32[3, 16]"),
+    (ops.VerifyTree((-1, 0, -1)), "i32[9], i32[9], i32[3, 16]"),
+    (ops.VerifyTree((0, 0, 0)), "i32[9], i32[9], i32[3, 16]"),
+    (ops.VerifyTree(()), "i32[0], i32[0], i32[3, 16]"),
+    (ops.VerifyTree((-1,) + (0,) * 16), "i32[51], i32[51], i32[3, 16]"),
+    *(
+        (ops.MoveEntries(2), _MOVED.replace(right, wrong, 1))
+        for right, wrong in (
+            ("f32[5, 4, 3]", "f32[5]"),
+            ("i32[3, 5]", "i32[2, 5]"),
+            ("i32[3, 5]", "i64[3, 5]"),
+            ("i32[3, 16]", "i32[3, 8]"),
+            ("i32[3, 2]", "i32[3, 3]"),
+            ("i32[3, 2]", "i64[3, 2]"),
+        )
+    ),
+    (ops.MoveEntries(0), _MOVED.replace("i32[3, 2]", "i32[3, 0]")),
     (ops.ShiftTokens(0), "i32[9], i32[3], i32[9]"),
     (ops.ShiftTokens(0, known=True), "i32[9], i32[3], i32[9], i32[3]"),
     (ops.ShiftTokens(0), "i32[9], i32[3], i32[8], i32[3]"),
