@@ -24,6 +24,7 @@ from ascendfx.ir.ops import (
     Sort,
     Topk,
     VerifyDrafts,
+    VerifyTree,
 )
 from ascendfx.ir.size import named_size
 from ascendfx.passes.rule import OperandForm, Rule, Spelling, as_tuple, parse_operand
@@ -38,6 +39,7 @@ _RESULTS: Mapping[type[Op], int] = {
     Sort: 2,
     Topk: 2,
     VerifyDrafts: 3,
+    VerifyTree: 4,
 }
 
 

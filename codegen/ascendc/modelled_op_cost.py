@@ -39,11 +39,13 @@ _MOVEMENTS: tuple[type[Op], ...] = (
     ops.CombineExperts,
     ops.DispatchExperts,
     ops.GatherRows,
+    ops.MoveEntries,
     ops.RouteTopk,
     ops.SampleDrafts,
     ops.SampleTokens,
     ops.ShiftTokens,
     ops.VerifyDrafts,
+    ops.VerifyTree,
 )
 """Families that take these operations with any types the graph gives them."""
 
@@ -146,6 +148,8 @@ class ModelledOpCost:
         dtype = types.queries[0].dtype
         if classes.keys[0] == classes.values and attends_latent(types):
             return self._why_no_tiles(latent_request(dtype, heads=heads, latent=first, rope=second))
+        if op.tree:
+            return "rows in a draft tree over expanded keys"
         if self.step.requests != 1:
             return "expanded keys of several requests"
         wanted = [types.keys[0].shape[2], types.values.shape[2]]

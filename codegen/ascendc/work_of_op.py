@@ -127,7 +127,9 @@ def _grouped(operands: Types, results: Types, chosen: int) -> Work:
 def _attention(op: Op, operands: Types, results: Types) -> Work:
     if not isinstance(op, ops.RaggedAttention):
         raise AssertionError("dispatched by type")  # noqa: TRY004
-    queries, keys, values, *rows = roles = op.roles(operands)
+    roles = op.roles(operands)
+    queries, keys, values = roles[:3]
+    rows = [each for each in roles[3:] if each is not None]
     heads, width = queries[0].shape[1], values.shape[-1]
     columns = sum(q.shape[-1] for q in queries) + width
     read = (*keys, values)
@@ -187,6 +189,15 @@ def _align(_: Op, operands: Types, results: Types) -> Work:
     return Work(vector_slots=_elements(state), bytes=moved)
 
 
+def _moved(op: Op, operands: Types, _: Types) -> Work:
+    """At most all entries of a place but the first are read and written, and a block or two."""
+    if not isinstance(op, ops.MoveEntries):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
+    cache, _table, state, path = operands
+    entries = state.shape[0] * (op.nodes - 1) * product(cache.shape[2:]) * _stored(cache.dtype)
+    return Work(bytes=simplify_size(2 * entries + bytes_of(state, path)))
+
+
 _SPECIAL: Mapping[type[Op], Callable[[Op, Types, Types], Work]] = {
     ops.AdvanceRequests: _advance,
     ops.AlignDrafts: _align,
@@ -196,6 +207,7 @@ _SPECIAL: Mapping[type[Op], Callable[[Op, Types, Types], Work]] = {
     ops.GatherRows: _gathered,
     ops.HeadLinear: _linear,
     ops.Linear: _linear,
+    ops.MoveEntries: _moved,
     ops.RaggedAttention: _attention,
     ops.RouteTopk: _sorted,
 }

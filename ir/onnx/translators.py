@@ -74,6 +74,7 @@ TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.Matmul: Translation(projection.matmul),
     ops.Maximum: Translation(arithmetic("Max")),
     ops.Minimum: Translation(arithmetic("Min")),
+    ops.MoveEntries: Translation(device_only.device_only),
     ops.Multiply: Translation(arithmetic("Mul")),
     ops.Negate: Translation(arithmetic("Neg")),
     ops.NotEqual: Translation(comparison("Equal", negated=True)),
@@ -108,5 +109,6 @@ TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.Topk: Translation(ordering.topk),
     ops.Transpose: Translation(movement.transpose),
     ops.VerifyDrafts: Translation(device_only.device_only),
+    ops.VerifyTree: Translation(device_only.device_only),
 }
 """Every operation but the leaves, in the order of `OPS`."""

@@ -38,6 +38,7 @@ from ascendfx.ir.ops.logical_or import LogicalOr
 from ascendfx.ir.ops.matmul import Matmul
 from ascendfx.ir.ops.maximum import Maximum
 from ascendfx.ir.ops.minimum import Minimum
+from ascendfx.ir.ops.move_entries import MoveEntries
 from ascendfx.ir.ops.multiply import Multiply
 from ascendfx.ir.ops.negate import Negate
 from ascendfx.ir.ops.not_equal import NotEqual
@@ -73,6 +74,7 @@ from ascendfx.ir.ops.take_along import TakeAlong
 from ascendfx.ir.ops.topk import Topk
 from ascendfx.ir.ops.transpose import Transpose
 from ascendfx.ir.ops.verify_drafts import VerifyDrafts
+from ascendfx.ir.ops.verify_tree import VerifyTree
 
 __all__ = [
     "OPS",
@@ -113,6 +115,7 @@ __all__ = [
     "Matmul",
     "Maximum",
     "Minimum",
+    "MoveEntries",
     "Multiply",
     "Negate",
     "NotEqual",
@@ -148,6 +151,7 @@ __all__ = [
     "Topk",
     "Transpose",
     "VerifyDrafts",
+    "VerifyTree",
 ]
 
 OPS: tuple[type[Op], ...] = (
@@ -188,6 +192,7 @@ OPS: tuple[type[Op], ...] = (
     Matmul,
     Maximum,
     Minimum,
+    MoveEntries,
     Multiply,
     Negate,
     NotEqual,
@@ -223,5 +228,6 @@ OPS: tuple[type[Op], ...] = (
     Topk,
     Transpose,
     VerifyDrafts,
+    VerifyTree,
 )
 """Every operation, in alphabetical order; tests check that no file is missing."""

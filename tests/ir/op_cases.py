@@ -21,6 +21,8 @@ _BINARY = (ops.Add, ops.Subtract, ops.Multiply, ops.Divide, ops.Power, ops.Maxim
 _COMPARE = (ops.Equal, ops.NotEqual, ops.Less, ops.LessEqual, ops.Greater, ops.GreaterEqual)
 _REDUCE = (ops.ReduceSum, ops.ReduceMean, ops.ReduceMax)
 
+_MOVED = "f32[5, 4, 3], i32[3, 5], i32[3, 16], i32[3, 2]"
+_RAGGED = "f32[3, 4, 5], f32[1, 6, 2, 5], f32[1, 6, 2, 6]"
 _ADVANCED = (
     "i32[9], i32[9], i32[9], i32[3, 5], i32[3, 16], i32[3, 8], i32[3], i32[3], i32[4, 3, 4], "
     "i32[8], i32[6, 7], f32[3, 16]"
@@ -90,6 +92,7 @@ GOOD: tuple[Case, ...] = (
         ops.RaggedAttention(1, 0.5),
         "f32[3, 4, 5], f32[1, 3, 2, 5], f32[1, 3, 2, 6], i32[3], i32[3]",
     ),
+    (ops.RaggedAttention(1, 0.5, tree=True), f"{_RAGGED}, i32[3], i32[3], i32[3]"),
     (ops.CacheWrite(), "f32[2, 4, 3], i32[1], f32[1, 3]"),
     (ops.CacheRead(6), "f32[2, 4, 3], i32[5, 2]"),
     (
@@ -117,6 +120,9 @@ GOOD: tuple[Case, ...] = (
     (ops.SampleDrafts(1), _DRAFTED),
     (ops.VerifyDrafts(2), "i32[9], i32[9], i32[3, 16]"),
     (ops.VerifyDrafts(0), "i32[3], i32[3], i32[3, 16]"),
+    (ops.VerifyTree((-1, 0, 0)), "i32[9], i32[9], i32[3, 16]"),
+    (ops.MoveEntries(2), "f32[5, 4, 3], i32[3, 2], i32[3, 16], i32[3, 2]"),
+    (ops.MoveEntries(1), "bf16[5, 4, 2, 3], i32[1, 2], i32[1, 16], i32[1, 1]"),
     (ops.ShiftTokens(1), "i32[9], i32[3], i32[9], i32[3]"),
     (ops.ShiftTokens(1, known=True), "i32[7], i32[3], i32[7], i32[3], i32[3, 2]"),
     (ops.AdvanceRequests(2, 4), f"{_ADVANCED}, i32[3], i32[3]"),
@@ -168,6 +174,10 @@ BAD: tuple[Case, ...] = (
     (ops.Attention(1, 0.5), "f32[2, 3, 4, 5], f32[2, 3, 4, 6], f32[2, 3, 4, 6]"),
     (ops.Attention(1, 0.5, masked=True), "f32[2, 3, 4, 5], f32[2, 3, 4, 5], f32[2, 3, 4, 6]"),
     (ops.RaggedAttention(1, 0.5), "f32[3, 4, 5], f32[1, 3, 2, 5], f32[1, 3, 2, 6], i64[3], i32[3]"),
+    (ops.RaggedAttention(1, 0.5), f"{_RAGGED}, i32[3], i32[3], i32[3]"),
+    (ops.RaggedAttention(1, 0.5, tree=True), f"{_RAGGED}, i32[3], i32[3]"),
+    (ops.RaggedAttention(1, 0.5, tree=True), f"{_RAGGED}, i32[3], i32[3], i32[4]"),
+    (ops.RaggedAttention(1, 0.5, tree=True), f"{_RAGGED}, i32[3], i32[3], i64[3]"),
     (ops.CacheWrite(), "f32[2, 4, 3], i64[1], f32[1, 3]"),
     (ops.CacheWrite(), "f32[2, 4, 3], i32[1], f32[1, 4]"),
     (ops.CacheRead(6), "f32[2, 4, 3], i32[5]"),
@@ -231,6 +241,26 @@ BAD: tuple[Case, ...] = (
     (ops.VerifyDrafts(2), "i32[9], i32[8], i32[3, 16]"),
     (ops.VerifyDrafts(2), "i64[9], i64[9], i32[3, 16]"),
     (ops.VerifyDrafts(-1), "i32[0], i32[0], i32[3, 16]"),
+    (ops.VerifyTree((-1, 0, 0)), "i32[9], i32[9], i32[3, 15]"),
+    (ops.VerifyTree((-1, 0, 0)), "i32[8], i32[8], i32[3, 16]"),
+    (ops.VerifyTree((-1, 0, 0)), "i32[9], i64[9], i32[3, 16]"),
+    (ops.VerifyTree((-1, 0, 2)), "i32[9], i32[9], i32[3, 16]"),
+    (ops.VerifyTree((-1, 0, -1)), "i32[9], i32[9], i32[3, 16]"),
+    (ops.VerifyTree((0, 0, 0)), "i32[9], i32[9], i32[3, 16]"),
+    (ops.VerifyTree(()), "i32[0], i32[0], i32[3, 16]"),
+    (ops.VerifyTree((-1,) + (0,) * 16), "i32[51], i32[51], i32[3, 16]"),
+    *(
+        (ops.MoveEntries(2), _MOVED.replace(right, wrong, 1))
+        for right, wrong in (
+            ("f32[5, 4, 3]", "f32[5]"),
+            ("i32[3, 5]", "i32[2, 5]"),
+            ("i32[3, 5]", "i64[3, 5]"),
+            ("i32[3, 16]", "i32[3, 8]"),
+            ("i32[3, 2]", "i32[3, 3]"),
+            ("i32[3, 2]", "i64[3, 2]"),
+        )
+    ),
+    (ops.MoveEntries(0), _MOVED.replace("i32[3, 2]", "i32[3, 0]")),
     (ops.ShiftTokens(0), "i32[9], i32[3], i32[9]"),
     (ops.ShiftTokens(0, known=True), "i32[9], i32[3], i32[9], i32[3]"),
     (ops.ShiftTokens(0), "i32[9], i32[3], i32[8], i32[3]"),

@@ -16,6 +16,7 @@ from ascendfx.ir.ops import (
     GatherRows,
     Input,
     Param,
+    RaggedAttention,
     ScatterAlong,
     ScatterRows,
     TakeAlong,
@@ -39,8 +40,10 @@ def operand(op: Op, index: int, types: tuple[TensorType, ...], seed: int) -> Arr
         return np.sort(random.integers(0, int(types[0].shape[0]) + 1, shape))
     if op.mnemonic == "combine_experts":
         return random.permutation(int(types[0].shape[0]))
-    if op.mnemonic == "ragged_attention" and index == len(types) - 1:
+    if isinstance(op, RaggedAttention) and index == 2 * op.parts + 2:
         return np.zeros(shape, np.int64)
+    if isinstance(op, RaggedAttention) and index == 2 * op.parts + 3:
+        return random.choice([0, 1, 3, 5], shape)  # of two tokens or three
     return random.integers(1, 3, shape)
 
 

@@ -1,8 +1,13 @@
-"""Draft trees: parents of nodes, and what follows from them."""
+"""Draft trees: parents of nodes, what follows from them, and operands of tree operations."""
 
 from collections.abc import Iterable, Sequence
 
+import numpy as np
 from hypothesis import strategies as st
+
+from ascendfx.ir.op import Array
+from ascendfx.ir.ops import MoveEntries, VerifyTree
+from ascendfx.ir.step_state import STATE_COLUMNS, State
 
 
 def ancestors_of(parents: Iterable[int]) -> list[int]:
@@ -23,3 +28,50 @@ def trees(draw: st.DrawFn, nodes: int | None = None) -> tuple[int, ...]:
     count = draw(st.integers(1, 16)) if nodes is None else nodes
     rest: Sequence[int] = [draw(st.integers(0, node - 1)) for node in range(1, count)]
     return (-1, *rest)
+
+
+@st.composite
+def verify_tree_case(
+    draw: st.DrawFn, *, requests: int | None = None, parents: tuple[int, ...] | None = None
+) -> tuple[VerifyTree, list[Array]]:
+    """Trees over few tokens, so that siblings are alike and paths are long."""
+    n = draw(st.integers(1, 9)) if requests is None else requests
+    tree = draw(trees()) if parents is None else parents
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    ids, sampled = random.integers(0, 3, (2, n, len(tree)))
+    state = random.integers(0, 100, (n, STATE_COLUMNS))
+    state[:, State.DRAFTED] = random.integers(-1, len(tree) + 2, n)
+    state[random.random(n) < 0.5, State.DRAFTED] = len(tree) - 1
+    return VerifyTree(tree), [ids.reshape(-1), sampled.reshape(-1), state]
+
+
+@st.composite
+def move_case(
+    draw: st.DrawFn,
+    *,
+    requests: int | None = None,
+    nodes: int | None = None,
+    block: int | None = None,
+    columns: int = 3,
+) -> tuple[MoveEntries, list[Array]]:
+    """Places of which some do not run, some accept nothing, some cross blocks or lack them."""
+    n = draw(st.integers(1, 9)) if requests is None else requests
+    count = draw(st.integers(1, 16)) if nodes is None else nodes
+    size = draw(st.integers(1, 5)) if block is None else block
+    width = draw(st.integers(1, 6))
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    blocks = n * width + 2
+    table = random.permutation(blocks)[: n * width].reshape(n, width)
+    state = random.integers(0, 1000, (n, STATE_COLUMNS))
+    state[:, State.LENGTH] = random.integers(0, width * size + 2, n)
+    state[:, State.FINISHED] = random.integers(0, 6, n) * (random.random(n) < 0.3)
+    path = np.full((n, count), -1)
+    for row in path:
+        chosen = np.flatnonzero(random.random(count - 1) < random.random()) + 1
+        row[: len(chosen) + 1] = [0, *chosen]
+    return MoveEntries(count), [
+        random.standard_normal((blocks, size, columns)),
+        np.where(random.random((n, width)) < 0.05, -1, table),
+        state,
+        path,
+    ]

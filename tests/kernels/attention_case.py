@@ -97,22 +97,27 @@ def run_decode(
     positions: list[int],
     row_request: list[int],
     *,
+    ancestors: list[int] | None = None,
     seed: int = 0,
     out_view: MatrixView | None = None,
-) -> None:
-    """Launch both kernels on a shuffled cache and compare; unused tokens of the cache are NaN.
+) -> tuple[bytes, ...]:
+    """Launch both kernels on a shuffled cache and compare; tokens that no row sees are NaN.
 
-    A row at position -1 has no keys; its result is 0.
+    A row at position -1 has no keys; its result is 0. Return sums, maxima, totals and results.
     """
     shape, rows = plan.shape, len(positions)
     random = np.random.default_rng(seed)
     capacity = shape.rows.capacity
-    latent, rope, table = _paged_cache(plan, positions, row_request, random)
+    seen_tokens = [np.arange(position + 1) for position in positions]
+    if ancestors is not None:
+        seen_tokens = list(map(_path, positions, ancestors))
+    latent, rope, table = _paged_cache(plan, seen_tokens, row_request, random)
     q_latent = values(random, (shape.heads, capacity, shape.latent), shape.dtype)
     q_rope = values(random, (shape.heads, capacity, shape.rope), shape.dtype)
     arguments = {argument.name: argument for argument in decode.kernel.arguments}
-    ids = np.full((2, capacity), -1, np.int32)
-    ids[:, :rows] = positions, row_request
+    rows_of = (positions, row_request) if ancestors is None else (positions, row_request, ancestors)
+    ids = np.full((len(rows_of), capacity), -1, np.int32)
+    ids[:, :rows] = rows_of
     results = [
         np.full(arguments[name].elements, np.nan, np.float32)
         for name in ("partial", "maximum", "total")
@@ -131,23 +136,29 @@ def run_decode(
     out = stored_out[place].transpose(1, 0, 2)
     assert np.isnan(np.delete(stored_out, place).astype(np.float64)).all()
     q = np.concatenate((q_latent, q_rope), axis=-1).astype(np.float64)
-    tokens = np.arange(shape.max_blocks * shape.block_tokens)
-    for row, (position, request) in enumerate(zip(positions, row_request, strict=True)):
-        if position < 0:
+    for row, (seen, request) in enumerate(zip(seen_tokens, row_request, strict=True)):
+        if not len(seen):
             assert (out[row] == 0).all()
             continue
-        seen = tokens[: position + 1]
         place = table.reshape(shape.requests, -1)[request, seen // shape.block_tokens]
         place = place * shape.block_tokens + seen % shape.block_tokens
         v = latent.reshape(-1, shape.latent)[place].astype(np.float64)
         k = np.concatenate((v, rope.reshape(-1, shape.rope)[place].astype(np.float64)), axis=1)
         check(out[row], attend(q[:, row], k, v, np.float32(shape.scale), plan.tiles))
     assert np.isnan(out[rows:].astype(np.float64)).all()
+    return tuple(tensor.tobytes() for tensor in (*results, stored_out))
+
+
+def _path(position: int, ancestors: int) -> NDArray[np.int64]:
+    """Return the places of the tokens that a row in a tree sees, in the order of the text."""
+    nodes = [node for node in range(31) if ancestors >> node & 1]
+    before = position + 1 - len(nodes)
+    return np.array([*range(before), *(before + node for node in nodes)], np.int64)
 
 
 def _paged_cache(
     plan: LatentDecodePlan,
-    positions: list[int],
+    seen_tokens: list[NDArray[np.int64]],
     row_request: list[int],
     random: np.random.Generator,
 ) -> tuple[Array, Array, NDArray[np.int32]]:
@@ -158,11 +169,11 @@ def _paged_cache(
         for width in (shape.latent, shape.rope)
     ]
     for request in set(row_request):
-        last = max(p for p, r in zip(positions, row_request, strict=True) if r == request)
-        token = np.arange(last + 1)
+        of_request = zip(seen_tokens, row_request, strict=True)
+        token = np.unique(np.concatenate([seen for seen, r in of_request if r == request]))
         block = table[request * shape.max_blocks + token // shape.block_tokens]
         for cache in caches:
-            rows = values(random, (last + 1, cache.shape[-1]), shape.dtype)
+            rows = values(random, (len(token), cache.shape[-1]), shape.dtype)
             cache[block, token % shape.block_tokens] = rows
     return caches[0].reshape(-1), caches[1].reshape(-1), table.astype(np.int32)
 

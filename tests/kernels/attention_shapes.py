@@ -16,6 +16,7 @@ def decode_shape(
     rows: int = 4,
     max_blocks: int = 4,
     spread: float = 1.0,
+    tree: bool = False,
 ) -> LatentDecodeShape:
     """Return a shape whose queries are columns of one wider tensor per part.
 
@@ -33,6 +34,7 @@ def decode_shape(
         max_blocks=max_blocks,
         scale=spread * (latent + rope) ** -0.5,
         dtype=dtype,
+        tree=tree,
     )
 
 

@@ -27,6 +27,7 @@ from ascendfx.codegen.ascendc.kernels.dispatch_experts import (
 from ascendfx.codegen.ascendc.kernels.gather_cache import emit_gather_cache, plan_gather_cache
 from ascendfx.codegen.ascendc.kernels.gather_rows import emit_gather_rows, plan_gather_rows
 from ascendfx.codegen.ascendc.kernels.latent_decode_attention import plan_latent_decode_attention
+from ascendfx.codegen.ascendc.kernels.move_entries import emit_move_entries, plan_move_entries
 from ascendfx.codegen.ascendc.kernels.route_topk import emit_route_topk, plan_route_topk
 from ascendfx.codegen.ascendc.kernels.route_topk_plan import Routing, Scoring
 from ascendfx.codegen.ascendc.kernels.sample_drafts import (
@@ -41,6 +42,7 @@ from ascendfx.codegen.ascendc.kernels.shift_tokens import emit_shift_tokens, pla
 from ascendfx.codegen.ascendc.kernels.vector_chain import emit_vector_chain, plan_vector_chain
 from ascendfx.codegen.ascendc.kernels.vector_kernel import RowView
 from ascendfx.codegen.ascendc.kernels.verify_drafts import emit_verify_drafts, plan_verify_drafts
+from ascendfx.codegen.ascendc.kernels.verify_tree import emit_verify_tree, plan_verify_tree
 from ascendfx.codegen.ascendc.kernels.write_cache import emit_write_cache, plan_write_cache
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.step_state import (
@@ -156,6 +158,42 @@ def _verify() -> Case:
         "state": random.integers(0, 5, (140, STATE_COLUMNS)).astype(np.int32),
     }
     return _case(emit_verify_drafts(plan, "verify_drafts"), op_inputs, (0, 1, 77, 140))
+
+
+def _verify_tree() -> Case:
+    parents = (-1, 0, 0, 1, 1, 2, 4)
+    plan = plan_verify_tree(requests=DeviceSize(0, 140), parents=parents, target=FEW_CORES)
+    random = np.random.default_rng(0)
+    inputs: dict[str, Array] = {
+        "token_ids": random.integers(0, 2, 980).astype(np.int32),
+        "sampled": random.integers(0, 2, 980).astype(np.int32),
+        "state": random.integers(0, 9, (140, STATE_COLUMNS)).astype(np.int32),
+    }
+    return _case(emit_verify_tree(plan, "verify_tree"), inputs, (0, 1, 77, 140))
+
+
+def _move() -> Case:
+    n, nodes, block = 70, 6, 4
+    plan = plan_move_entries(
+        requests=DeviceSize(0, n), nodes=nodes, columns=40, cache_blocks=360, block=block,
+        table_blocks=5, dtype=DType.BF16, target=FEW_CORES,
+    )  # fmt: skip
+    random = np.random.default_rng(0)
+    state = random.integers(0, 5, (n, STATE_COLUMNS))
+    state[:, State.LENGTH] = random.integers(0, 22, n)
+    state[:, State.FINISHED] = random.integers(0, 2, n) * (random.random(n) < 0.3)
+    table = random.permutation(360)[: n * 5].reshape(n, 5)
+    path = np.full((n, nodes), -1)
+    for row in path:
+        chosen = np.flatnonzero(random.random(nodes - 1) < 0.6) + 1
+        row[: len(chosen) + 1] = [0, *chosen]
+    inputs = {
+        "block_table": np.where(random.random((n, 5)) < 0.1, -1, table),
+        "state": state,
+        "path": path,
+    }
+    numbers: dict[str, Array] = {name: each.astype(np.int32) for name, each in inputs.items()}
+    return _case(emit_move_entries(plan, "move_entries"), numbers, (0, 1, 37, n))
 
 
 def _align() -> Case:
@@ -345,6 +383,8 @@ CASES: dict[str, Callable[[], Case]] = {
     "draft": _draft,
     "sample": _sample,
     "verify": _verify,
+    "verify_tree": _verify_tree,
+    "move": _move,
     "align": _align,
     "shift": _shift,
     "advance_drafts": _advance(3, drafting=True),

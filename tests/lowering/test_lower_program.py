@@ -29,6 +29,7 @@ CASES = {
     "tiny decode": (Shape(), TINY),
     "tiny prefill": (replace(Shape(), expanded=True), {**CHUNK, "context": 1024, "blocks": 8}),
     "V3 decode": (replace(V3, moe_layers=2), LARGE),
+    "V3 decode of one row": (replace(V3, moe_layers=2), {**LARGE, "rows": 1, "requests": 1}),
     "V3 prefill": (replace(V3, moe_layers=2, expanded=True), CHUNK),
 }
 

@@ -96,7 +96,10 @@ def test_more_experts_heads_and_layers_than_one_tile_hold():
     case.check(*decode_step(random, 4, CONTEXT, 16, shape.vocabulary))
 
 
-def test_a_step_of_a_single_row_runs():
-    case = Case(Shape(), "decode", rows=1, requests=1)
+@pytest.mark.parametrize("heads", [2, 128])
+def test_a_step_of_a_single_row_runs(heads):
+    """With 128 heads a row of attention results is longer than a copy to L1 can step over."""
+    shape = Shape(heads=heads, kv_rank=64 if heads == 2 else 512)
+    case = Case(shape, "decode", rows=1, requests=1)
     random = np.random.default_rng(5)
     case.check(*decode_step(random, 1, CONTEXT, BLOCKS, case.shape.vocabulary))

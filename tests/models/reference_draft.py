@@ -14,13 +14,14 @@ from pathlib import Path
 import numpy as np
 
 from ascendfx.ir.capture.captured_model import CapturedModel
-from ascendfx.ir.graph import GraphBuilder, Value
+from ascendfx.ir.graph import Graph, GraphBuilder, Value
 from ascendfx.ir.interpret import interpret
-from ascendfx.ir.op import Array
-from ascendfx.ir.ops import Call, Cast, Input, Linear
+from ascendfx.ir.op import Array, Op
+from ascendfx.ir.ops import Call, Cast, Input, Linear, RmsNorm
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_source import TensorsByKey
 from ascendfx.ir.tensor_type import DType
+from ascendfx.passes.expose_hidden import CHAININGS
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.registry import RAISE
 from ascendfx.passes.serving_steps import ServingSteps
@@ -39,7 +40,7 @@ class Depth:
 
     Attributes:
         logits: ``[vocabulary]``, of the last row.
-        hidden: ``[tokens, width]``, behind the layer's last norm.
+        hidden: ``[tokens, width]``, what the next depth reads.
         entries: What its caches hold, ``[tokens, ...]`` each.
     """
 
@@ -54,9 +55,11 @@ class ReferenceDraft:
 
     Attributes:
         captured: Both as plain programs.
+        chaining: Which hidden state a depth reads of the one before, one of `CHAININGS`.
     """
 
     captured: CapturedModel
+    chaining: str = CHAININGS[0]
 
     @classmethod
     def of(cls, directory: Path) -> "ReferenceDraft":
@@ -73,8 +76,8 @@ class ReferenceDraft:
         """Return logits and hidden states of a depth, ``[texts, tokens, ...]``."""
         given = {"token_ids": ids, "hidden": hidden}
         tensors = TensorsByKey(self.captured.source, given)
-        logits, normed, _ = interpret(self._at(depth), tensors)
-        return logits, normed
+        logits, *states = interpret(self._at(depth), tensors)
+        return logits, states[CHAININGS.index(self.chaining)]
 
     def depths(self, text: Sequence[int], hidden: Array, count: int) -> list[Depth]:
         """Return what each depth says of a text whose last token has not been read yet.
@@ -104,7 +107,7 @@ class ReferenceDraft:
         slots = steps.pages.table[0][:, None] * BLOCK + np.arange(BLOCK)
         where = slots.reshape(-1)[: ids.size]
         entries = tuple(each.reshape(-1, *each.shape[2:])[where] for each in steps.caches.values())
-        return Depth(logits, steps.states[0], entries)
+        return Depth(logits, steps.states[CHAININGS.index(self.chaining)], entries)
 
     def _at(self, depth: int) -> Program:
         return shift_positions(self._raised[depth % len(self._raised)], 1 + depth)
@@ -121,17 +124,23 @@ class ReferenceDraft:
 
     @cached_property
     def _main(self) -> Program:
-        """The main program that returns what its output projection reads, too."""
-        program = self.captured.program
+        """The main program that returns the hidden state that its first draft layer reads, too."""
+        program, _ = run_pipeline(self.captured.program, RAISE)
         main = program.main
         (logits,) = main.outputs
-        value = logits
-        while isinstance(main.op_of(value), Cast):
-            value = main.nodes[value.node].operands[0]
-        projection = main.nodes[value.node]
-        assert isinstance(projection.op, Linear)
-        both = replace(main, outputs=(logits, projection.operands[0]))
+        hidden = _read_by(main, logits, Linear)
+        if self.chaining == "pre-norm":
+            hidden = _read_by(main, hidden, RmsNorm)
+        both = replace(main, outputs=(logits, hidden))
         return Program((both, *program.graphs[1:]), program.recipes)
+
+
+def _read_by(main: Graph, value: Value, kind: type[Op]) -> Value:
+    """Return the first operand of the operation that makes ``value``, conversions left out."""
+    while isinstance(main.op_of(value), Cast):
+        value = main.nodes[value.node].operands[0]
+    assert isinstance(main.op_of(value), kind)
+    return main.nodes[value.node].operands[0]
 
 
 def rotated_apart(serving: Program) -> Program:

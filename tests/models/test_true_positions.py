@@ -12,10 +12,10 @@ import pytest
 from ascendfx import Request, bundled_model
 from ascendfx.codegen.ascendc.launch_plan import Capacities
 from ascendfx.codegen.ascendc.target import find_target
+from ascendfx.ir.capture.captured_model import CapturedModel
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.ir.step_state import State
-from ascendfx.passes.expose_hidden import CHAININGS
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.serving_config import ServingConfig
@@ -25,7 +25,7 @@ from ascendfx.runtime.presets import TO_SERVING, closing_passes, passes_for, ser
 from tests.models.bundled import golden_generations, heldout_tokens
 from tests.models.reference_draft import BLOCK, Depth, ReferenceDraft
 
-DRAFTS, STEPS, CHUNK = 3, 10, 48
+CHUNK = 48
 ALLOWED = (3, 0, 3, 1, 3, 2, 3, 0, 1, 3)
 """Drafts that may be right in each step: the ones behind are replaced by wrong tokens."""
 TOLERANCE = 1e-9
@@ -67,23 +67,56 @@ def prompts() -> list[tuple[int, ...]]:
     ]
 
 
+@dataclass(frozen=True)
+class Run:
+    """What is run.
+
+    Attributes:
+        drafts: Draft tokens per step.
+        chaining: Which hidden state a depth reads of the one before.
+        texts: How many of `prompts`.
+        steps: Of the device.
+    """
+
+    drafts: int
+    chaining: str
+    texts: int
+    steps: int
+
+    def __str__(self) -> str:
+        return f"{self.drafts}-{self.chaining}"
+
+
+RUNS = (
+    Run(1, "post-norm", texts=2, steps=10),
+    Run(3, "post-norm", texts=2, steps=10),
+    Run(2, "pre-norm", texts=1, steps=7),
+    pytest.param(Run(3, "pre-norm", texts=1, steps=7), marks=pytest.mark.nightly),
+)
+
+
 @cache
-def reference() -> ReferenceDraft:
-    return ReferenceDraft.of(bundled_model())
+def captured() -> CapturedModel:
+    return ReferenceDraft.of(bundled_model()).captured
 
 
-def fused_executor(drafts: int) -> OpenExecutor:
+@cache
+def reference(chaining: str) -> ReferenceDraft:
+    return ReferenceDraft(captured(), chaining)
+
+
+def fused_executor(drafts: int, chaining: str) -> OpenExecutor:
     """Return both plans as `compile` makes them, in float64."""
     limits = Limits(2, 192, CHUNK, draft_tokens=drafts)
-    captured = reference().captured
-    serving, _ = run_pipeline(captured.program, serving_passes(hidden=CHAININGS[0]))
-    draft, _ = run_pipeline(captured.drafts[0], TO_SERVING)
+    model = captured()
+    serving, _ = run_pipeline(model.program, serving_passes(hidden=chaining))
+    draft, _ = run_pipeline(model.drafts[0], TO_SERVING)
     programs: dict[str, Program] = {}
     capacities: dict[str, Capacities] = {}
     for plan in ("decode", "prefill"):
         passes = passes_for(plan, target=find_target("ascend910b"), limits=limits)
         layers = (run_pipeline(draft, passes)[0],) * drafts
-        closed = (*passes, *closing_passes(plan, layers))
+        closed = (*passes, *closing_passes(plan, layers, chaining=chaining))
         programs[plan], _ = run_pipeline(serving, closed)
         step = limits.step(plan)
         capacities[plan] = Capacities(
@@ -95,34 +128,30 @@ def fused_executor(drafts: int) -> OpenExecutor:
             steps=limits.group_steps,
             drafts=drafts,
         )
-    return OpenExecutor(programs, capacities, captured.source)
+    return OpenExecutor(programs, capacities, model.source)
 
 
-@cache
-def snapshots(drafts: int) -> list[list[Snapshot]]:
+def snapshots(run: Run) -> list[list[Snapshot]]:
     """Return what each step left of each request."""
-    executor = fused_executor(drafts)
-    facts = reference().captured.facts
+    drafts = run.drafts
+    executor = fused_executor(drafts, run.chaining)
+    facts = captured().facts
+    given = prompts()[: run.texts]
     engine = Engine(ServingConfig(facts.vocabulary, frozenset(facts.end_ids), BLOCK), executor)
-    texts = dict(
-        zip(
-            engine.start(
-                [Request(prompt=p, max_new_tokens=60, min_new_tokens=60) for p in prompts()]
-            ),
-            prompts(),
-            strict=True,
-        )
+    started = engine.start(
+        [Request(prompt=each, max_new_tokens=60, min_new_tokens=60) for each in given]
     )
+    texts = dict(zip(started, given, strict=True))
     found: list[list[Snapshot]] = [[] for _ in texts]
     before = np.zeros(len(texts), np.int64)
-    for step in range(STEPS):
+    for step in range(run.steps):
         engine.step(1)
         for update in engine.poll():
             texts[update.request] += update.token_ids
         ids = executor.control("decode", "token_ids").reshape(-1, drafts + 1)
         state = executor.control("decode", "state")
-        taken = state[:, State.ACCEPTED] - before
-        before = state[:, State.ACCEPTED].astype(np.int64)
+        taken = state[: len(texts), State.ACCEPTED] - before
+        before = state[: len(texts), State.ACCEPTED].astype(np.int64)
         for place, text in enumerate(texts.values()):
             assert state[place, State.LENGTH] == len(text) - 1
             assert ids[place, 0] == text[-1]
@@ -142,14 +171,15 @@ def entries_of(executor: OpenExecutor, place: int, tokens: int, depth: int) -> t
     return tuple(each.reshape(-1, *each.shape[2:])[slots].copy() for each in caches)
 
 
-@pytest.mark.parametrize("drafts", [1, DRAFTS])
-def test_entries_and_drafts_are_those_of_true_positions(drafts: int) -> None:
-    for steps in snapshots(drafts):
-        _, hidden = reference().main(np.array([steps[-1].text[:-1]]))
+@pytest.mark.parametrize("run", RUNS, ids=str)
+def test_entries_and_drafts_are_those_of_true_positions(run: Run) -> None:
+    drafts, truths = run.drafts, reference(run.chaining)
+    for steps in snapshots(run):
+        _, hidden = truths.main(np.array([steps[-1].text[:-1]]))
         assert {each.accepted for each in steps} == set(range(drafts + 1))
         assert len(steps[0].text) < BLOCK + 1 < len(steps[-1].text)
         for each in steps:
-            truth = reference().depths(each.text, hidden[0, : len(each.text) - 1], drafts)
+            truth = truths.depths(each.text, hidden[0, : len(each.text) - 1], drafts)
             for mine, its in zip(each.entries, truth, strict=True):
                 assert_same_entries(mine, its)
             assert each.drafts == tuple(int(np.argmax(depth.logits)) for depth in truth)

@@ -1,5 +1,6 @@
 """Draft layers that may run at shifted positions, and those that may not."""
 
+import re
 import time
 from collections.abc import Callable
 from functools import partial
@@ -140,3 +141,15 @@ def test_other_masks_are_not_causal() -> None:
     assert ", causal=true" in text
     with pytest.raises(GraphError, match="not-causal"):
         draft_licence(parse_program(text.replace(", causal=true", "")))
+
+
+def test_rows_of_a_tree_do_not_see_all_before_them() -> None:
+    raised = ShareCommon().run(captured_draft(deepseek_draft).program).program
+    text = print_program(DeriveIncrementalForm().run(raised).program)
+    tree, changed = re.subn(
+        r"(= ragged_attention .*)(%\d+) \{(.*)\} :", r"\1\2, \2 {\3, tree=true} :", text
+    )
+    assert changed == 1
+    with pytest.raises(GraphError, match="draft-cache") as caught:
+        draft_licence(parse_program(tree))
+    assert caught.value.reason.startswith("the attention does not see each request's tokens")

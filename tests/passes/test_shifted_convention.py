@@ -1,6 +1,7 @@
 """Steps with fused draft layers keep the convention; steps that were changed by hand do not."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NamedTuple
 
 import pytest
@@ -119,6 +120,12 @@ def one_more(operand: int) -> Change:
     return change
 
 
+def in_a_tree(edit: Edit) -> tuple[Op, list[Value]]:
+    """Let rows of an attention see a set of nodes."""
+    assert isinstance(edit.op, RaggedAttention)
+    return replace(edit.op, tree=True), [*edit.operands, edit.inputs["slots"]]
+
+
 def shifts(depth: int, operands: int) -> Change:
     """Let a shift be of another depth, or without the prompt's next tokens."""
     return lambda edit: (ShiftTokens(depth, known=operands > 4), edit.operands[:operands])
@@ -231,6 +238,7 @@ EDITS: dict[str, tuple[str, int, type[Op], int, Change, str]] = {
         reads(-1, "token_ids"),
         "sees tokens",
     ),
+    "rows of a tree": ("decode", 1, RaggedAttention, 0, in_a_tree, "sees tokens"),
     "rotated by advanced positions": ("decode", 2, Rotary, 2, moved_tables, "that are moved"),
     "keys rotated by advanced positions": ("decode", 1, Rotary, 1, moved_tables, "that are moved"),
     "rotated by the main model's rows": ("decode", 2, Rotary, 1, main_tables, "other positions"),

@@ -9,6 +9,10 @@ A split covers an equal share of the row's cache blocks and writes ``sum_j exp(s
 ``m`` and ``l = sum_j exp(score - m)``; `combine_attention_splits` merges them. A split without keys
 writes 0, NEGLIGIBLE and 0.
 
+With ``tree``, the last keys of a row are nodes of a draft tree that stand apart in the cache. They
+are brought together when keys are loaded: scores, softmax and splits are those of a chain, bit for
+bit, and nobody reads entries of other branches, whatever they hold.
+
 Source: DeepSeek-V2 (arXiv 2405.04434) section 2.1 for the absorbed form; splitting as in
 FlashDecoding; lay-out on the chip: `attention_tiles`.
 """
@@ -24,14 +28,12 @@ from ascendfx.codegen.ascendc.kernel import (
     KernelArgument,
     KernelKind,
 )
-from ascendfx.codegen.ascendc.kernels.attention_cube_text import write_cube_core, write_load_values
+from ascendfx.codegen.ascendc.kernels.attention_cube_text import write_cube_core
 from ascendfx.codegen.ascendc.kernels.attention_frame import (
     memory_comment,
     mixed_kernel,
     write_head,
-    write_tensors,
     write_tile_constants,
-    write_views,
 )
 from ascendfx.codegen.ascendc.kernels.attention_requests import LATENT_DECODE, latent_request
 from ascendfx.codegen.ascendc.kernels.attention_steps_text import write_runs, write_step_sizes
@@ -41,6 +43,7 @@ from ascendfx.codegen.ascendc.kernels.attention_tiles import (
     plan_attention_tiles,
 )
 from ascendfx.codegen.ascendc.kernels.attention_vector_text import write_vector_core
+from ascendfx.codegen.ascendc.kernels.latent_decode_text import STORE, write_inputs, write_work
 from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
 from ascendfx.codegen.ascendc.kernels.vector_kernel import SIZES_ARGUMENT, check_positive
 from ascendfx.codegen.ascendc.target import Target
@@ -68,6 +71,7 @@ class LatentDecodeShape:
         scale: Softmax scale.
         dtype: Format of queries and caches.
         block_tokens: Tokens of a cache block.
+        tree: Whether each row has a set of nodes that it sees; see `RaggedAttention`.
     """
 
     rows: DeviceSize
@@ -82,6 +86,7 @@ class LatentDecodeShape:
     scale: float
     dtype: DType
     block_tokens: int = BLOCK_TOKENS
+    tree: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,23 +166,23 @@ def emit_latent_decode_attention(plan: LatentDecodePlan, name: str) -> Kernel:
     """Return the kernel.
 
     Arguments: ``q_latent, q_rope, latent_cache, rope_cache, block_table, positions, row_request,
-    partial, maximum, total, sizes, workspace``.
+    partial, maximum, total, sizes, workspace``; with ``tree``, ``ancestors`` after ``row_request``.
     """
     arguments = _arguments(plan)
     out = CppWriter()
     write_head(out, _comment(plan, name), _constants(plan), plan.shape.scale)
     write_tile_constants(out, plan.tiles, plan.target)
     write_cube_core(out, plan.tiles)
-    out.lines(_WORK.splitlines())
-    out.line()
+    write_work(out, tree=plan.shape.tree)
     write_step_sizes(out)
-    _write_inputs(out, plan)
-    write_vector_core(out, plan.tiles, (_STORE,))
+    views = {"q_latent": plan.shape.q_latent, "q_rope": plan.shape.q_rope}
+    write_inputs(out, plan.tiles, views, arguments, tree=plan.shape.tree)
+    write_vector_core(out, plan.tiles, (STORE,))
     write_runs(out, causal=False)
     with mixed_kernel(out, name, arguments):
         out.line("Inputs inputs;")
-        inputs = ", ".join(argument.name for argument in arguments[:7])
-        out.line(f"inputs.Open({inputs}, sizes);")
+        given = (each.name for each in arguments if each.direction is Direction.IN)
+        out.line(f"inputs.Open({', '.join(given)});")
         with out.block("if ASCEND_IS_AIC"):
             out.line("RunCube(inputs, workspace);")
         with out.block("if ASCEND_IS_AIV"):
@@ -221,6 +226,7 @@ def _arguments(plan: LatentDecodePlan) -> tuple[KernelArgument, ...]:
         return KernelArgument(name, shape.dtype, Direction.IN, elements)
 
     statistics = plan.statistics_elements
+    tree = (KernelArgument("ancestors", DType.I32, Direction.IN, rows),) if shape.tree else ()
     return (
         query("q_latent", shape.q_latent, shape.latent),
         query("q_rope", shape.q_rope, shape.rope),
@@ -229,6 +235,7 @@ def _arguments(plan: LatentDecodePlan) -> tuple[KernelArgument, ...]:
         KernelArgument("block_table", DType.I32, Direction.IN, shape.requests * shape.max_blocks),
         KernelArgument("positions", DType.I32, Direction.IN, rows),
         KernelArgument("row_request", DType.I32, Direction.IN, rows),
+        *tree,
         KernelArgument("partial", DType.F32, Direction.OUT, plan.partial_elements),
         KernelArgument("maximum", DType.F32, Direction.OUT, statistics),
         KernelArgument("total", DType.F32, Direction.OUT, statistics),
@@ -244,6 +251,7 @@ def _comment(plan: LatentDecodePlan, name: str) -> tuple[str, ...]:
         f"{shape.rope} x {shape.dtype.value},",
         f"// at most {shape.rows.capacity} rows; {plan.head_tiles} head tiles x {plan.splits} "
         f"splits of a row over {plan.groups} groups.",
+        *(("// The last keys of a row are nodes of a draft tree: its ancestors.",) * shape.tree),
         *memory_comment(plan.tiles, plan.groups),
     )
 
@@ -263,122 +271,3 @@ def _constants(plan: LatentDecodePlan) -> dict[str, int]:
         "MAX_BLOCKS": shape.max_blocks,
         "STATISTICS_PITCH": plan.statistics_pitch,
     }
-
-
-_WORK = """\
-// One work item: keys [begin, end) of one row for `lanes` heads of one tile.
-struct Work {
-    uint32_t row;
-    uint32_t head;  // first head of the tile
-    uint32_t lanes;
-    uint32_t split;
-    uint32_t request;
-    uint32_t begin;
-    uint32_t end;
-};
-"""
-
-_FIND = """\
-__aicore__ inline uint32_t Items() const {
-    return static_cast<uint32_t>(sizes.GetValue(ROWS_SLOT)) * HEAD_TILES * SPLITS;
-}
-
-// Splits of a row follow each other; each takes the same number of cache blocks.
-__aicore__ inline Work Find(uint32_t item) const {
-    Work work;
-    work.split = item % SPLITS;
-    work.head = item / SPLITS % HEAD_TILES * LANES;
-    work.row = item / (SPLITS * HEAD_TILES);
-    work.lanes = Smaller(LANES, HEADS - work.head);
-    work.request = static_cast<uint32_t>(rowRequest.GetValue(work.row));
-    const uint32_t length = static_cast<uint32_t>(positions.GetValue(work.row) + 1);
-    const uint32_t share = Pieces(Pieces(length, BLOCK_TOKENS), SPLITS) * BLOCK_TOKENS;
-    work.begin = Smaller(work.split * share, length);
-    work.end = Smaller(work.begin + share, length);
-    return work;
-}
-"""
-
-_LOADS = """\
-__aicore__ inline LocalTensor<Element> Queries(uint32_t column) const {
-    return LocalTensor<Element>(TPosition::A1, QUERY_L1 + LANES * column * sizeof(Element),
-                                LANES * (LATENT + ROPE - column));
-}
-// Latent vectors of a slot: keys and values.
-__aicore__ inline LocalTensor<Element> Values(uint32_t slot) const {
-    return LocalTensor<Element>(TPosition::A1, slot * KEY_SLOT, KEY_TILE * VALUE_PITCH);
-}
-__aicore__ inline LocalTensor<Element> Rope(uint32_t slot) const {
-    return LocalTensor<Element>(
-        TPosition::A1, slot * KEY_SLOT + KEY_TILE * VALUE_PITCH * sizeof(Element),
-        KEY_TILE * ROPE);
-}
-
-__aicore__ inline void LoadQueries(const Work& work) const {
-    const uint64_t row = work.row;
-    WaitFlag<HardEvent::MTE1_MTE2>(QUERIES);
-    LoadSlabs(Queries(0), qLatent[Q_LATENT_OFFSET + row * Q_LATENT_ROW +
-                                  work.head * Q_LATENT_HEAD],
-              work.lanes, LATENT, Q_LATENT_HEAD, LATENT);
-    LoadSlabs(Queries(LATENT), qRope[Q_ROPE_OFFSET + row * Q_ROPE_ROW +
-                                     work.head * Q_ROPE_HEAD],
-              work.lanes, ROPE, Q_ROPE_HEAD, ROPE);
-    SetFlag<HardEvent::MTE2_MTE1>(QUERIES);
-    WaitFlag<HardEvent::MTE2_MTE1>(QUERIES);
-}
-
-__aicore__ inline void AddScores(CubeCore& cube, uint32_t slot, uint32_t keys,
-                                 uint32_t lanes) const {
-    cube.AddScores(Values(slot), VALUE_PITCH, Queries(0), LATENT, keys, lanes, true);
-    cube.AddScores(Rope(slot), ROPE, Queries(LATENT), ROPE, keys, lanes, false);
-}
-"""
-
-_STORE = """\
-    // Sums and statistics of the item; no division yet.
-    __aicore__ inline void Store(const Work& work, const Results& results) {
-        const uint64_t row = static_cast<uint64_t>(work.split) * ROWS + work.row;
-        const uint32_t head = work.head + firstLane;
-        const uint32_t heads = Smaller(lanes, work.lanes - firstLane);
-        Handoff<HardEvent::V_MTE3>();
-        DataCopy(results.partial[(row * HEADS + head) * VALUES], output, heads * VALUES);
-        DataCopy(results.maximum[row * STATISTICS_PITCH + head], maximum, lanes);
-        DataCopy(results.total[row * STATISTICS_PITCH + head], total, lanes);
-        Handoff<HardEvent::MTE3_V>();
-    }
-"""
-
-
-def _write_inputs(out: CppWriter, plan: LatentDecodePlan) -> None:
-    shape = plan.shape
-    write_views(out, [("q_latent", shape.q_latent), ("q_rope", shape.q_rope)])
-    arguments = {argument.name: argument for argument in _arguments(plan)}
-    with out.block("struct Inputs", close="};"):
-        names = ("q_latent", "q_rope", "latent_cache", "rope_cache", "block_table", "positions")
-        write_tensors(out, [arguments[name] for name in (*names, "row_request", "sizes")])
-        out.line()
-        out.lines(_FIND.splitlines())
-        out.line()
-        out.lines(_LOADS.splitlines())
-        out.line()
-        _write_load_keys(out, plan)
-    out.line()
-    with out.block("struct Results", close="};"):
-        write_tensors(out, [arguments[name] for name in ("partial", "maximum", "total")])
-    out.line()
-
-
-def _write_load_keys(out: CppWriter, plan: LatentDecodePlan) -> None:
-    out.line("// A step lies in one cache block: KEY_TILE divides BLOCK_TOKENS.")
-    with out.block(
-        "__aicore__ inline void LoadKeys(const Work& work, uint32_t step, uint32_t slot) const"
-    ):
-        out.line("const uint32_t key = work.begin + step * KEY_TILE;")
-        out.line("const uint32_t keys = KeysOf(work, step);")
-        out.line("const uint64_t entry = work.request * MAX_BLOCKS + key / BLOCK_TOKENS;")
-        out.line("const uint64_t block = static_cast<uint32_t>(blockTable.GetValue(entry));")
-        out.line("const uint64_t token = block * BLOCK_TOKENS + key % BLOCK_TOKENS;")
-        out.line("WaitFlag<HardEvent::MTE1_MTE2>(static_cast<int32_t>(slot));")
-        write_load_values(out, plan.tiles, "Values(slot)", "latentCache[token * LATENT]", "LATENT")
-        out.line("LoadSlabs(Rope(slot), ropeCache[token * ROPE], keys, ROPE, ROPE, ROPE);")
-        out.line("SetFlag<HardEvent::MTE2_MTE1>(static_cast<int32_t>(slot));")

@@ -2,7 +2,7 @@
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, Node, Value
-from ascendfx.ir.ops import CacheRead, Call
+from ascendfx.ir.ops import CacheRead, Call, MoveEntries
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.printer import print_node
 
@@ -12,7 +12,8 @@ def check_caches(program: Program) -> None:
 
     Nodes that read an operand and do not need the result of the node that overwrites it run before
     that node (`unit.order_units`). A call may overwrite its operand at any time, and attention
-    reads a cache wherever it stands, so those share with no one.
+    reads a cache wherever it stands, so those share with no one; but entries are moved behind the
+    attention to them, on which the path depends that they are moved along.
 
     Raises:
         GraphError: Memory has another reader beside the node that overwrites it.
@@ -36,7 +37,8 @@ def _is_shared(graph: Graph, position: int, value: Value) -> bool:
     others = [graph.nodes[user].op for user in users if user != position]
     if isinstance(graph.nodes[position].op, Call):
         return graph.use_count(value) != 1
-    reads_late = any(isinstance(op, CacheRead) for op in others)
+    moves = isinstance(graph.nodes[position].op, MoveEntries)
+    reads_late = not moves and any(isinstance(op, CacheRead) for op in others)
     return reads_late or users.count(position) != 1 or value in graph.outputs
 
 

@@ -135,6 +135,7 @@ def _latent(
         scale=scale,
         dtype=context.view(attention.queries[0]).dtype,
         block_tokens=bind_size(block, capacity),
+        tree=attention.ancestors is not None,
     )
     plan = plan_latent_decode_attention(shape, context.target)
     statistics = plan.statistics_elements
@@ -143,12 +144,13 @@ def _latent(
         Operand(Scratch(position, "maximum", DType.F32, statistics)),
         Operand(Scratch(position, "total", DType.F32, statistics)),
     )
-    ids = (table, attention.positions, attention.row_request)
+    tree = () if attention.ancestors is None else (attention.ancestors,)
+    ids = (table, attention.positions, attention.row_request, *tree)
     size = f"h{shape.heads}_d{shape.latent}_{shape.dtype.value}"
     attend = KernelStep(
         plan=plan,
         emit=emit_latent_decode_attention,
-        name=f"latent_decode_attention_{size}",
+        name=f"latent_decode_attention_{'tree_' * shape.tree}{size}",
         operands=(
             *map(context.operand, attention.queries),
             *(context.dense_operand(cache, position) for cache in caches),
@@ -176,6 +178,13 @@ def _cache_of(context: GraphContext, key: Value) -> Value:
 
 
 def _expanded(context: GraphContext, attention: _Roles, scale: float, position: int) -> KernelStep:
+    if attention.ancestors is not None:
+        raise context.refusal(
+            position,
+            "rows in a draft tree over expanded keys",
+            hint="a chunk of a prompt is no tree; a decode step attends to the cached vectors "
+            "themselves, so absorb the projections behind the cache first",
+        )
     capacity = context.capacity
     kind = context.graph.type_of(attention.keys[0])
     requests, length, heads, nope = kind.shape

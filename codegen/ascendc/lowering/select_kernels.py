@@ -35,8 +35,10 @@ from ascendfx.codegen.ascendc.lowering.select_sampling import select_sample_toke
 from ascendfx.codegen.ascendc.lowering.select_step import (
     select_advance_requests,
     select_align_drafts,
+    select_move_entries,
     select_shift_tokens,
     select_verify_drafts,
+    select_verify_tree,
 )
 from ascendfx.codegen.ascendc.lowering.step import CallStep, KernelStep, LoweredGraph, Step
 from ascendfx.codegen.ascendc.lowering.unit import Unit, order_units
@@ -59,12 +61,14 @@ from ascendfx.ir.ops import (
     GroupedLinear,
     HeadLinear,
     Linear,
+    MoveEntries,
     RaggedAttention,
     RouteTopk,
     SampleDrafts,
     SampleTokens,
     ShiftTokens,
     VerifyDrafts,
+    VerifyTree,
 )
 from ascendfx.ir.text.printer import print_node
 
@@ -80,11 +84,13 @@ _FAMILIES: Mapping[type[Op], Callable[[GraphContext, int], KernelStep]] = {
     GroupedLinear: select_grouped_linear,
     HeadLinear: select_head_linear,
     Linear: select_linear,
+    MoveEntries: select_move_entries,
     RouteTopk: select_route_topk,
     SampleDrafts: select_sample_drafts,
     SampleTokens: select_sample_tokens,
     ShiftTokens: select_shift_tokens,
     VerifyDrafts: select_verify_drafts,
+    VerifyTree: select_verify_tree,
 }
 
 

@@ -14,7 +14,7 @@ from ascendfx.codegen.ascendc.lowering.row_space import row_suffix
 from ascendfx.codegen.ascendc.lowering.step import KernelStep, Operand
 from ascendfx.codegen.ascendc.lowering.view import View, reshape_view
 from ascendfx.ir.graph import Value
-from ascendfx.ir.size import Dim, product
+from ascendfx.ir.size import Dim, bind_size, product
 from ascendfx.ir.tensor_type import TensorType
 
 
@@ -151,21 +151,27 @@ def _numbers(context: GraphContext, position: int, kind: TensorType) -> tuple[in
 
 def _matrix(context: GraphContext, view: View, position: int) -> MatrixView:
     """Return a ``[rows, columns]`` view as the cube families see it."""
-    row_stride, column_stride = view.strides
+    column_stride = view.strides[1]
     columns = view.shape[1]
     if not isinstance(columns, int):
         raise AssertionError("columns are known")  # noqa: TRY004
     if column_stride != 1 and columns > 1:
         raise context.refusal(position, f"columns of {view.type()} are {column_stride} apart")
-    return MatrixView(view.offset, max(row_stride, columns))
+    return MatrixView(view.offset, _row_stride(context, view, columns))
 
 
 def _head_matrices(context: GraphContext, view: View, position: int) -> MatrixView:
     """Return a ``[rows, heads, columns]`` view as one matrix per head."""
-    row_stride, head_stride, column_stride = view.strides
+    _, head_stride, column_stride = view.strides
     columns = view.shape[2]
     if not isinstance(columns, int):
         raise AssertionError("columns are known")  # noqa: TRY004
     if column_stride != 1 and columns > 1:
         raise context.refusal(position, f"columns of {view.type()} are {column_stride} apart")
-    return MatrixView(view.offset, max(row_stride, columns), head_stride)
+    return MatrixView(view.offset, _row_stride(context, view, columns), head_stride)
+
+
+def _row_stride(context: GraphContext, view: View, columns: int) -> int:
+    """Return the distance of two rows; that of a single one is no distance, and may be any size."""
+    single = bind_size(view.shape[0], context.capacity) == 1
+    return columns if single else max(view.strides[0], columns)

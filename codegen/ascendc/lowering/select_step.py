@@ -5,13 +5,22 @@ from ascendfx.codegen.ascendc.kernels.advance_requests import (
     plan_advance_requests,
 )
 from ascendfx.codegen.ascendc.kernels.align_drafts import emit_align_drafts, plan_align_drafts
+from ascendfx.codegen.ascendc.kernels.move_entries import emit_move_entries, plan_move_entries
 from ascendfx.codegen.ascendc.kernels.shift_tokens import emit_shift_tokens, plan_shift_tokens
 from ascendfx.codegen.ascendc.kernels.verify_drafts import emit_verify_drafts, plan_verify_drafts
+from ascendfx.codegen.ascendc.kernels.verify_tree import emit_verify_tree, plan_verify_tree
 from ascendfx.codegen.ascendc.lowering.graph_context import GraphContext
 from ascendfx.codegen.ascendc.lowering.step import KernelStep
 from ascendfx.ir.graph import Value
-from ascendfx.ir.ops import AdvanceRequests, AlignDrafts, ShiftTokens, VerifyDrafts
-from ascendfx.ir.size import Dim, bind_size
+from ascendfx.ir.ops import (
+    AdvanceRequests,
+    AlignDrafts,
+    MoveEntries,
+    ShiftTokens,
+    VerifyDrafts,
+    VerifyTree,
+)
+from ascendfx.ir.size import Dim, bind_size, product
 
 _READ_ONLY = 5
 """Operands of `AdvanceRequests` that do not change, draft tokens apart."""
@@ -40,6 +49,69 @@ def select_verify_drafts(context: GraphContext, position: int) -> KernelStep:
         emit=emit_verify_drafts,
         name=f"verify_drafts_k{op.drafts}",
         operands=tuple(context.dense_operand(value, position) for value in operands),
+        position=position,
+        covers=(position,),
+    )
+
+
+def select_verify_tree(context: GraphContext, position: int) -> KernelStep:
+    """Return the comparison of a tree of drafts with what was sampled.
+
+    Raises:
+        GraphError: Operands are strided, their rows are not those of the places, or the family
+            refuses.
+    """
+    node = context.node(position)
+    op = node.op
+    if not isinstance(op, VerifyTree):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
+    _check_rows(context, position, node.operands[0], node.operands[2], len(op.parents) - 1)
+    plan = plan_verify_tree(
+        requests=context.rows(_first_axis(context, node.operands[2]), position),
+        parents=op.parents,
+        target=context.target,
+    )
+    operands = (*node.operands, *(Value(position, i) for i in range(4)))
+    return KernelStep(
+        plan=plan,
+        emit=emit_verify_tree,
+        name=f"verify_tree_n{len(op.parents)}",
+        operands=tuple(context.dense_operand(value, position) for value in operands),
+        position=position,
+        covers=(position,),
+    )
+
+
+def select_move_entries(context: GraphContext, position: int) -> KernelStep:
+    """Return the move of accepted entries to where a chain's stand.
+
+    Raises:
+        GraphError: Operands are strided, or the family refuses.
+    """
+    node = context.node(position)
+    op = node.op
+    if not isinstance(op, MoveEntries):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
+    cache, table, state, _path = node.operands
+    kind, dtype = context.graph.type_of(cache), context.view(cache).dtype
+    blocks, block, columns = (
+        bind_size(size, context.capacity) for size in (*kind.shape[:2], product(kind.shape[2:]))
+    )
+    plan = plan_move_entries(
+        requests=context.rows(_first_axis(context, state), position),
+        nodes=op.nodes,
+        columns=columns,
+        cache_blocks=blocks,
+        block=block,
+        table_blocks=bind_size(context.graph.type_of(table).shape[1], context.capacity),
+        dtype=dtype,
+        target=context.target,
+    )
+    return KernelStep(
+        plan=plan,
+        emit=emit_move_entries,
+        name=f"move_entries_n{columns}_{dtype.value}",
+        operands=tuple(context.dense_operand(value, position) for value in node.operands),
         position=position,
         covers=(position,),
     )
