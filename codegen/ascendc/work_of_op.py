@@ -127,7 +127,8 @@ def _grouped(operands: Types, results: Types, chosen: int) -> Work:
 def _attention(op: Op, operands: Types, results: Types) -> Work:
     if not isinstance(op, ops.RaggedAttention):
         raise AssertionError("dispatched by type")  # noqa: TRY004
-    queries, keys, values, *rows = roles = op.roles(operands)
+    queries, keys, values, *others = roles = op.roles(operands)
+    rows = [each for each in others if each is not None]
     heads, width = queries[0].shape[1], values.shape[-1]
     columns = sum(q.shape[-1] for q in queries) + width
     read = (*keys, values)
