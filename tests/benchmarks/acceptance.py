@@ -1,11 +1,11 @@
-"""How often drafts of the bundled model are accepted: emulated, and in theory.
+"""How often drafts of the bundled model are accepted by each way to verify them, and why.
 
     python tests/benchmarks/acceptance.py [TEXTS]        default: 2 of each language and kind
 
 First the golden prompts, greedy. Then held-out texts, which the model goes on with after their
-first tokens, greedy and at temperature 0.7, by language and kind. For the latter the float64
-reference says what each way to verify would accept at the very positions that were verified.
-Times are of the emulator on this machine.
+first tokens, greedy and at temperature 0.7, verified in every way with one to three drafts: by
+language and kind, and in all beside what theory expects of the very logits and drafts of each step
+(`watched_steps.py`). All is emulated; times are of this machine.
 """
 
 import json
@@ -15,25 +15,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 from tokenizers import Tokenizer
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import ascendfx
-from ascendfx import Engine, Request
-from ascendfx.ir.op import Array
-from ascendfx.runtime.engine.sampling import Sampling
+from ascendfx import Engine, Request, Sampling
+from ascendfx.runtime.engine.verification import LOSSLESS, NAMES
+from tests.benchmarks.watched_steps import Taken, WatchedSteps
 from tests.models.bundled import golden_generations
-from tests.models.reference_draft import ReferenceDraft
 
 LEAST = {1: 1.65, 2: 2.1, 3: 2.4}
 """Tokens per step on the golden prompts; a loop over transformers reached 1.72, 2.20, 2.52."""
 PROMPT, NEW = 40, 40
-TEMPERATURE = 0.7
+TEMPERATURES = (0.0, 0.7)
 TEXTS = 2
-VERIFIER = "sample-and-compare"
-"""The way to verify that the plans have."""
+SIGMAS = 5.0
 
 
 @dataclass(frozen=True)
@@ -50,90 +47,30 @@ class Text:
 
 
 @dataclass
-class Count:
-    """Sums over steps.
-
-    Attributes:
-        steps: Decode steps.
-        tokens: Their tokens.
-        proposed: Drafts verified.
-        accepted: Drafts accepted.
-    """
-
-    steps: int = 0
-    tokens: int = 0
-    proposed: int = 0
-    accepted: int = 0
-
-    def add(self, other: "Count") -> None:
-        self.steps += other.steps
-        self.tokens += other.tokens
-        self.proposed += other.proposed
-        self.accepted += other.accepted
-
-    def __str__(self) -> str:
-        rate = self.accepted / max(self.proposed, 1)
-        return f"{rate:7.3f}{self.tokens / max(self.steps, 1):6.2f}"
-
-
-@dataclass
-class Theory:
-    """Sums over the positions of a depth that were verified, at `TEMPERATURE`.
-
-    Attributes:
-        positions: How many.
-        accepted: How many drafts were right.
-        compared: Sum of p(d), d the most likely draft: what sample-and-compare accepts.
-        sampled: Sum of p q: the same with a draft that is drawn.
-        rejection: Sum of 1 - TV(p, q): what rejection sampling accepts.
-        variance: Sum of p(d) (1 - p(d)), of the number accepted.
-    """
-
-    positions: int = 0
-    accepted: int = 0
-    compared: float = 0.0
-    sampled: float = 0.0
-    rejection: float = 0.0
-    variance: float = 0.0
-
-    def add(self, p: Array, q: Array, draft: int, *, right: bool) -> None:
-        both, overlap = float(p @ q), float(np.minimum(p, q).sum())
-        assert both <= overlap + 1e-12, "sum p q <= sum min(p, q), as both are at most 1"
-        self.positions += 1
-        self.accepted += right
-        self.compared += p[draft]
-        self.sampled += both
-        self.rejection += overlap
-        self.variance += p[draft] * (1 - p[draft])
-
-    def join(self, other: "Theory") -> None:
-        for name in vars(self):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-
-    def __str__(self) -> str:
-        n = max(self.positions, 1)
-        deviation = (self.accepted - self.compared) / max(self.variance, 1e-9) ** 0.5
-        values = (self.accepted, self.compared, self.sampled, self.rejection)
-        figures = "".join(f"{value / n:10.3f}" for value in values)
-        gain = (self.rejection - self.sampled) / n
-        return f"{self.positions:10}{figures}{gain:10.3f}{deviation:8.1f}"
-
-
-@dataclass
 class Run:
     """What one engine did with all texts.
 
     Attributes:
-        tokens: New tokens of each text.
-        counts: By group.
-        acceptance: Of each draft position, over all texts.
+        groups: By language and kind.
+        acceptance: Of each draft position.
         seconds: Wall-clock time.
     """
 
-    tokens: list[tuple[int, ...]] = field(default_factory=list)
-    counts: dict[str, Count] = field(default_factory=dict)
+    groups: dict[str, Taken] = field(default_factory=dict)
     acceptance: tuple[float, ...] = ()
     seconds: float = 0.0
+
+    @property
+    def whole(self) -> Taken:
+        """Of all groups."""
+        found = Taken()
+        for each in self.groups.values():
+            found.add(each)
+        return found
+
+
+Runs = dict[tuple[float, str, int], Run]
+"""By temperature, verification and number of drafts."""
 
 
 def say(what: str) -> None:
@@ -179,143 +116,128 @@ def golden_figures(engines: dict[int, Engine]) -> None:
         assert metrics.tokens_per_step >= LEAST[drafts]
 
 
-def run(engine: Engine, texts: Sequence[Text], temperature: float, what: str) -> Run:
+def run(engine: Engine, texts: Sequence[Text], sampling: Sampling, what: str) -> Run:
     """Let an engine go on with all texts."""
-    done, before = Run(), engine.metrics
-    start = time.perf_counter()
-    ids = engine.start(
+    before, start = engine.metrics, time.perf_counter()
+    watched = engine.executor
+    assert isinstance(watched, WatchedSteps)
+    watched.found = {}
+    options = {"temperature": sampling.temperature, "verification": sampling.verification}
+    engine.start(
         [
             Request(
                 prompt=text.prompt,
                 max_new_tokens=NEW,
                 min_new_tokens=NEW,
-                sampling=Sampling(temperature=temperature, seed=seed),
+                sampling=Sampling(seed=seed, **options),
             )
             for seed, text in enumerate(texts)
         ]
     )
-    tokens: dict[int, tuple[int, ...]] = dict.fromkeys(ids, ())
     ended = 0
     while engine.busy:
         engine.step(8)
-        for update in engine.poll():
-            tokens[update.request] += update.token_ids
-            if update.acceptance:
-                ended += 1
-                given = update.acceptance
-                count = Count(given.steps, given.tokens - 1, given.proposed, given.accepted)
-                group = texts[update.request - ids[0]].group
-                done.counts.setdefault(group, Count()).add(count)
-        say(f"{what}: {ended} of {len(ids)} texts")
-    done.tokens = [tokens[each] for each in ids]
+        ended += sum(bool(update.finish_reason) for update in engine.poll())
+        say(f"{what}: {ended} of {len(texts)} texts")
+    say("")
     after = engine.metrics
     pairs = zip(
         zip(before.accepted, before.proposed, strict=True),
         zip(after.accepted, after.proposed, strict=True),
         strict=True,
     )
-    done.acceptance = tuple((b[0] - a[0]) / max(b[1] - a[1], 1) for a, b in pairs)
-    done.seconds = time.perf_counter() - start
-    say("")
+    done = Run(
+        acceptance=tuple((b[0] - a[0]) / max(b[1] - a[1], 1) for a, b in pairs),
+        seconds=time.perf_counter() - start,
+    )
+    for seed, each in watched.found.items():
+        done.groups.setdefault(texts[seed].group, Taken()).add(each)
     return done
 
 
-def show_runs(runs: dict[tuple[float, int], Run], texts: Sequence[Text]) -> None:
-    """Print acceptance and tokens per step of each group."""
+def show_groups(runs: Runs, texts: Sequence[Text], temperature: float) -> None:
+    """Print tokens per step of each group."""
     print(
-        f"\n{len(texts)} held-out texts: {NEW} tokens after the first {PROMPT}; {VERIFIER}: "
-        "share of drafts accepted, and tokens per step"
+        f"\nT={temperature:g}: tokens per step, with {', '.join(map(str, LEAST))} drafts; "
+        f"{NEW} tokens after the first {PROMPT} of {len(texts)} held-out texts"
     )
-    heads = [f"T={t:g} k={k}" for t, k in runs]
-    print(f"{'':12}{'texts':>6}" + "".join(f"{each:>13}" for each in heads))
-    groups = sorted({text.group for text in texts})
-    for group in groups:
-        number = sum(text.group == group for text in texts)
-        figures = "".join(str(each.counts[group]) for each in runs.values())
+    print(f"{'':12}{'texts':>6}" + "".join(f"{name:>18}" for name in NAMES))
+    rows = {
+        group: sum(t.group == group for t in texts) for group in sorted({t.group for t in texts})
+    }
+    for group, number in [*rows.items(), ("all", len(texts))]:
+        figures = ""
+        for name in NAMES:
+            for drafts in LEAST:
+                each = runs[temperature, name, drafts]
+                sums = each.whole if group == "all" else each.groups[group]
+                figures += f"{1 + sums.taken / sums.steps:6.2f}"
         print(f"{group:12}{number:6}{figures}")
-    sums = [Count() for _ in runs]
-    for whole, each in zip(sums, runs.values(), strict=True):
-        for count in each.counts.values():
-            whole.add(count)
-    print(f"{'all':12}{len(texts):6}" + "".join(map(str, sums)))
-    for (temperature, drafts), each in runs.items():
-        rates = ", ".join(f"{rate:.3f}" for rate in each.acceptance)
-        print(f"T={temperature:g} k={drafts}: by position {rates}; {each.seconds:.1f} s")
 
 
-def softmax(logits: Array, banned: Sequence[int] = ()) -> Array:
-    scaled = logits / TEMPERATURE
-    scaled[..., list(banned)] = -np.inf
-    weights = np.exp(scaled - scaled.max(-1, keepdims=True))
-    return weights / weights.sum(-1, keepdims=True)
-
-
-def theory(
-    reference: ReferenceDraft, texts: Sequence[Text], done: Run, drafts: int, ends: Sequence[int]
-) -> dict[str, list[Theory]]:
-    """Return for each group what each depth would accept, where it was verified.
-
-    A draft counts if those before it in its step were right. Its depth has then read the very
-    tokens of the text, so that whole texts can be fed at once.
-    """
-    whole = np.array([(*t.prompt, *new) for t, new in zip(texts, done.tokens, strict=True)])
-    found = {text.group: [Theory() for _ in range(drafts)] for text in texts}
-    for start in range(0, len(texts), 16):
-        say(f"float64 reference: {start} of {len(texts)} texts")
-        part = whole[start : start + 16]
-        logits, hidden = reference.main(part[:, :-1])
-        p = softmax(logits[:, PROMPT - 1 :], ends)  # row i: the token PROMPT + i
-        q: list[Array] = []
-        for depth in range(drafts):
-            ids = part[:, 1 + depth :]
-            raw, hidden = reference.draft(depth, ids, hidden[:, : ids.shape[1]])
-            q.append(softmax(raw[:, PROMPT - 1 :]))  # row i: the token PROMPT + i + 1 + depth
-        for i, text in enumerate(texts[start : start + 16]):
-            _add_text(found[text.group], part[i], p[i], [each[i] for each in q])
-    say("")
-    return found
-
-
-def _add_text(sums: list[Theory], text: Array, p: Array, q: list[Array]) -> None:
-    at = 0  # the newest token is PROMPT + at
-    while at + len(sums) + 1 < NEW:
-        right = True
-        taken = 0
-        for depth, each in enumerate(sums):
-            row, place = at, at + 1 + depth
-            draft = int(np.argmax(q[depth][row]))
-            right = draft == text[PROMPT + place]
-            each.add(p[place], q[depth][row], draft, right=right)
-            if not right:
-                break
-            taken += 1
-        at += taken + 1
-
-
-def show_theory(found: dict[str, list[Theory]]) -> None:
-    """Print the comparison of ways to verify."""
-    columns = ("positions", "accepted", "p(d)", "sum pq", "1 - TV", "gain", "sigma")
-    head = "".join(f"{name:>{8 if name == 'sigma' else 10}}" for name in columns)
+def show_theory(runs: Runs) -> None:
+    """Print what was taken beside what should be."""
     print(
-        f"\nT={TEMPERATURE:g}, where drafts before were right, float64: accepted by {VERIFIER}, "
-        "its expectation p(d);\nexpected with a draft that is drawn, sum pq; of rejection "
-        "sampling, 1 - TV, its gain over sum pq; accepted - p(d) in sigma"
+        "\nall texts: tokens per step, what is expected of the logits and drafts of each step, the "
+        "difference\nand its standard error"
     )
-    print(f"{'first draft':12}{head}")
-    depths = [Theory() for _ in next(iter(found.values()))]
-    for group, each in found.items():
-        print(f"{group:12}{each[0]}")
-        for whole, part in zip(depths, each, strict=True):
-            whole.join(part)
-    for depth, each in enumerate(depths):
-        print(f"{f'all, depth {depth}':12}{each}")
-    for name in ("compared", "sampled", "rejection"):
-        rates = np.cumprod([getattr(each, name) / each.positions for each in depths])
-        print(f"tokens per step by {name:10} {1 + rates.sum():.3f}")
+    print(
+        f"{'':14}{'k':>3}{'measured':>10}{'expected':>10}{'difference':>12}{'error':>8}"
+        "  by position"
+    )
+    for (temperature, name, drafts), each in runs.items():
+        sums = each.whole
+        per = sums.steps
+        difference, error = (sums.taken - sums.expected) / per, sums.error / per
+        rates = ", ".join(f"{rate:.3f}" for rate in each.acceptance)
+        print(
+            f"T={temperature:<4g}{name:10}{drafts:1}{1 + sums.taken / per:10.3f}"
+            f"{1 + sums.expected / per:10.3f}{difference:+12.3f}{error:8.3f}  {rates}; "
+            f"{each.seconds:.0f} s"
+        )
+        assert abs(difference) <= SIGMAS * error + 1e-3, "more than chance"
+        if name == "block" and temperature:
+            print(
+                f"{'':14}{'':3}{'':10}{1 + sums.rejected / per:10.3f}"
+                f"{(sums.rejected - sums.expected) / per:+12.3f}{'':8}"
+                "  rejection of the same drafts"
+            )
+
+
+def show_gain(runs: Runs, temperature: float) -> None:
+    """Print that rejection sampling takes more than comparing, and by how much it should."""
+    print(
+        f"\nT={temperature:g}: share of drafts taken whose forerunners were, at the positions of "
+        "the rejection run, in theory:\n1 - TV = sum min(p, q) by rejection; sum p q by comparing a "
+        "drawn draft; p(d) by comparing the likeliest"
+    )
+    names = ("positions", "1 - TV", "sum p q", "gain", "p(d)", "gain")
+    print(f"{'k':>2}" + "".join(f"{name:>11}" for name in names))
+    for drafts in LEAST:
+        sums = runs[temperature, "rejection", drafts].whole
+        overlap, equal, likeliest = (
+            value / sums.positions for value in (sums.overlap, sums.equal, sums.likeliest)
+        )
+        assert overlap >= equal
+        print(
+            f"{drafts:2}{sums.positions:11}{overlap:11.3f}{equal:11.3f}{overlap - equal:+11.3f}"
+            f"{likeliest:11.3f}{overlap - likeliest:+11.3f}"
+        )
+    print("tokens per step, rejection - exact: measured, expected, difference, standard error")
+    for drafts in LEAST:
+        both = [runs[temperature, name, drafts].whole for name in ("rejection", "exact")]
+        measured, expected = (
+            getattr(both[0], name) / both[0].steps - getattr(both[1], name) / both[1].steps
+            for name in ("taken", "expected")
+        )
+        error = sum((each.error / each.steps) ** 2 for each in both) ** 0.5
+        print(
+            f"{drafts:2}{measured:+11.3f}{expected:+11.3f}{measured - expected:+11.3f}{error:11.3f}"
+        )
 
 
 def main() -> None:
-    """Print all three."""
+    """Print all."""
     most = int(sys.argv[1]) if len(sys.argv) > 1 else TEXTS
     start = time.perf_counter()
     engines: dict[int, Engine] = {}
@@ -326,17 +248,21 @@ def main() -> None:
         )
     say("")
     golden_figures(engines)
+    for engine in engines.values():
+        engine.executor = WatchedSteps(engine.executor)
     texts = heldout(most)
-    runs = {
-        (temperature, drafts): run(engine, texts, temperature, f"T={temperature:g}, k={drafts}")
-        for temperature in (0.0, TEMPERATURE)
-        for drafts, engine in engines.items()
-    }
-    show_runs(runs, texts)
-    most_drafts = max(LEAST)
-    ends = sorted(engines[most_drafts].config.end_tokens)
-    reference = ReferenceDraft.of(ascendfx.bundled_model())
-    show_theory(theory(reference, texts, runs[TEMPERATURE, most_drafts], most_drafts, ends))
+    runs: Runs = {}
+    for temperature in TEMPERATURES:
+        for name in NAMES:
+            for drafts, engine in engines.items():
+                sampling = Sampling(temperature=temperature, verification=name)
+                what = f"T={temperature:g}, {name}, k={drafts}"
+                runs[temperature, name, drafts] = run(engine, texts, sampling, what)
+        show_groups(runs, texts, temperature)
+    for drafts in LEAST:  # greedy, lossless: one text, one number of steps
+        assert len({runs[0.0, name, drafts].whole.taken for name in LOSSLESS}) == 1
+    show_theory(runs)
+    show_gain(runs, TEMPERATURES[1])
     print(f"\n{time.perf_counter() - start:.0f} s")
 
 

@@ -108,12 +108,12 @@ def test_drawn_drafts_of_a_lossless_verification_are_accepted_more_often(
 def test_a_request_that_was_put_out_and_one_that_went_elsewhere_keep_their_penalties(
     golden: tuple[Golden, ...],
 ) -> None:
-    long = tuple((golden[i].prompt_ids * 128)[:120] for i in range(3))
+    long = tuple((golden[i].prompt_ids * 128)[:100] for i in range(3))
     requests = tuple(
         Request(
             prompt=prompt,
-            max_new_tokens=20,
-            min_new_tokens=20,
+            max_new_tokens=170,
+            min_new_tokens=170,
             sampling=Sampling(seed=seed, temperature=0.5 * seed, **PENALTIES),
         )
         for seed, prompt in enumerate(long)
@@ -125,13 +125,13 @@ def test_a_request_that_was_put_out_and_one_that_went_elsewhere_keep_their_penal
         draft_tokens=2,
         max_batch=3,
         cache_blocks=4,
-        max_context=160,
+        max_context=288,
     )
     left: list[int] = []
     pause = served._scheduler._pause
     served._scheduler._pause = lambda place: (left.append(place), pause(place))[1]  # type: ignore[method-assign]
     assert answers(served, requests) == expected
-    assert left, "four blocks do not hold three requests of two"
+    assert left, "four blocks do not hold two requests of three"
     records = [served.prefill(each) for each in requests]
     assert all("cache.counts" not in each.caches for each in records)
     ids = [served.start_from(each) for each in records[::-1]]
