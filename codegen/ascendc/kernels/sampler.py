@@ -144,7 +144,8 @@ def write_sampler(
     """
     is_f32 = dtype is DType.F32
     loaded = "values = tile;" if is_f32 else "Cast(values, tile, RoundMode::CAST_NONE, count);"
-    for text in (UNIFORM, MERGE_LISTS, SORTING, CUT):
+    merging = (MERGE_LISTS,) if any("MergeLists(" in text for text in choosing) else ()
+    for text in (UNIFORM, *merging, SORTING, CUT):
         out.lines(text.splitlines())
         out.line()
     buffers = (*more.buffers, *sampler_buffers(columns, dtype))
