@@ -26,8 +26,8 @@ most 32 more reductions. That and two small copies are what rejection and blocks
 instructions on 5.3 elements per logit without filters, 455 on 8.7 with; typical acceptance adds 4
 elements per logit for the entropy, relaxed acceptance is a row with filters. With drafts a core has
 whole places, or a part of one; of a block every core that has a part reads all rows, since they
-decide together. So a batch of one takes as long as its rows one after the other (4 rows of V3:
-about 45 us at 48 cores) if it verifies blocks, and as long as one row otherwise.
+decide together. So a step of few places takes as long as all rows of one, one after the other, if
+it has a block, and as long as one row otherwise.
 
 **Rows whose prefix is longer than what is kept** (k above ``KEPT``, or a nucleus or a min-p that
 does not end within it; a row that has ``KEPT`` finite logits or fewer never is one) are exact, too:
@@ -41,12 +41,12 @@ at a high temperature: 1,024 tokens that together are less likely than ``top_p``
 temperature, a weight is off by ``(3 d + 9) u`` relatively, sums of them by another
 ``e = (TILE / 64 + TILES + 18) u``. The token is that of the reference unless the random number, the
 end of the nucleus or that of min-p lies within twice this of a border. A draft is decided as in the
-reference unless the numbers that are compared are as close: the share of a recorded token is off by
-``(3 d + 9) u + e`` relatively, what is left of it by this times ``p + q``, the prefix of a block by
-the sum of this over its drafts, and ``exp(-entropy)`` by ``(4 + entropy + mean d) e``. What is drawn
-has a weight, and is not recorded where the others are drawn from, whatever is rounded
-(`tests/kernels/sampling_bounds.py`). A logit after penalties is off by 4 u of itself and of what was
-taken off. Where f32 has no weight (below 1e-38 of the largest), a draft is never taken.
+reference unless the numbers that are compared are as close: the share of a recorded token is off
+by ``(3 d + 9) u + e`` relatively, what is left of it by this times ``p + q``, the prefix of a block
+by the sum of this over its drafts, ``exp(-entropy)`` by ``(4 + entropy + mean d) e``. Whatever is
+rounded, what is drawn has a weight, and no recorded token is drawn as one of the others
+(`tests/kernels/sampling_bounds.py`). A logit after penalties is off by 4 u of itself and of what
+was taken off. Where f32 has no weight (below 1e-38 of the largest), a draft is never taken.
 Temperatures are taken as at least 1e-30 and at most 1e30, ``RANKS`` as at most ``KEPT``.
 """
 

@@ -36,8 +36,8 @@ uint32_t accepted;  // drafts that a block takes
 bool isOver;  // no further row of the block can be its last
 float carried;  // the block's prefix up to here
 
-// Takes up how a request wants drafts verified. A greedy one that rejects, or takes a block, takes
-// the best token anyhow.
+// Takes up how a request wants drafts verified. A greedy one that rejects, or takes a block, has
+// the best token anyhow: its p is certain.
 __aicore__ inline void BeginDrafts(const LocalTensor<int32_t>& request,
                                    const LocalTensor<float>& options) {
     const uint32_t valid = static_cast<uint32_t>(request.GetValue(DRAFTED));

@@ -966,8 +966,8 @@ struct Sampler {
     float carried;  // the block's prefix up to here
 
     // Takes up how a request wants drafts verified. A greedy one that rejects, or takes a block,
-    // takes
-    // the best token anyhow.
+    // has
+    // the best token anyhow: its p is certain.
     __aicore__ inline void BeginDrafts(const LocalTensor<int32_t>& request,
                                        const LocalTensor<float>& options) {
         const uint32_t valid = static_cast<uint32_t>(request.GetValue(DRAFTED));
