@@ -182,6 +182,12 @@ def _advance(_: Op, operands: Types, __: Types) -> Work:
     return Work(vector_slots=_elements(state), bytes=simplify_size(moved + more))
 
 
+def _sample(op: Op, operands: Types, results: Types) -> Work:
+    """The counts are left to requests with penalties, which are the exception."""
+    read = (*operands[:6], *operands[7:])
+    return Work(vector_slots=vector_slots_of(op, read, results), bytes=bytes_of(*read, *results))
+
+
 def _align(_: Op, operands: Types, results: Types) -> Work:
     """Of the table of blocks a column or two is read."""
     rows, _table, state, accepted, new, recent = operands
@@ -210,4 +216,5 @@ _SPECIAL: Mapping[type[Op], Callable[[Op, Types, Types], Work]] = {
     ops.MoveEntries: _moved,
     ops.RaggedAttention: _attention,
     ops.RouteTopk: _sorted,
+    ops.SampleTokens: _sample,
 }

@@ -24,7 +24,7 @@ from ascendfx.ir.tensor_type import DType
 from ascendfx.ir.token_choice import allowed_logits, wants_penalties
 from ascendfx.ir.uniform import uniform
 from tests.kernels.sampling_bounds import fits
-from tests.kernels.vector_case import TARGET, Array, Floats, build, run
+from tests.kernels.vector_case import TARGET, Array, Floats, build, run, sizes
 
 Integers = NDArray[np.int32]
 F32 = NDArray[np.float32]
@@ -39,11 +39,12 @@ def sampling_kernel(
     *,
     drafts: int = 0,
     places: int = 1,
+    recorded: int = DRAFT_TOKENS,
 ) -> Kernel:
     """Return the kernel of rows counted by ``sizes[0]``."""
     plan = plan_sample_tokens(
         rows=DeviceSize(0, rows), requests=requests, places=places, columns=columns, dtype=dtype,
-        target=target, drafts=drafts,
+        target=target, drafts=drafts, recorded=recorded,
     )  # fmt: skip
     return emit_sample_tokens(plan, "sample_tokens")
 
@@ -125,7 +126,7 @@ class Rows:
                 near = self.logits[row].astype(np.float64) * sharpness
                 near = np.nan_to_num(near, nan=0, posinf=0, neginf=-99)
                 near += random.standard_normal(columns) * random.choice([0, 0.3, 3])
-                most = int(random.choice([1, 3, DRAFT_TOKENS]))
+                most = min(int(random.choice([1, 3, DRAFT_TOKENS])), columns)
                 ids = np.argsort(-near, kind="stable")[:most]
                 q = np.exp(near[ids] - near[ids[0]])
                 q /= q.sum()
@@ -195,20 +196,50 @@ def penalised_f32(logits: F32, options: F32, counts: Integers) -> F32:
         both = logits * repetition, logits * (np.float32(1) / repetition)
         scaled = np.minimum(*both) if repetition > 1 else np.maximum(*both)
         result = np.where(counts > 0, scaled, logits)
-    if frequency or presence:
-        emitted = (counts >> 1).astype(np.float32)
-        result = result - (emitted * frequency + np.minimum(emitted, 1) * presence)
+    emitted = (counts >> 1).astype(np.float32)
+    result = result - emitted * frequency
+    result = result - np.minimum(emitted, 1) * presence
     return result.astype(np.float32)
 
 
 def sample(rows: Rows, dtype: DType = DType.F32, target: Target = TARGET) -> Integers:
     """Return the tokens of the kernel."""
+    kernel = _kernel(rows, dtype, target)
+    return run(build(kernel), rows.inputs, len(rows.logits))["tokens"].astype(np.int32)
+
+
+def _kernel(rows: Rows, dtype: DType, target: Target) -> Kernel:
     count, columns = rows.logits.shape
-    kernel = sampling_kernel(
+    return sampling_kernel(
         columns, dtype, count, len(rows.options), target,
-        drafts=rows.drafts, places=len(rows.counts),
+        drafts=rows.drafts, places=len(rows.counts), recorded=rows.draft_ids.shape[2],
     )  # fmt: skip
-    return run(build(kernel), rows.inputs, count)["tokens"].astype(np.int32)
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of a row, on average: vector instructions and their elements, copies and bytes read."""
+
+    instructions: float
+    elements: float
+    copies: float
+    bytes_read: float
+
+
+def costs(rows: Rows, dtype: DType = DType.F32, target: Target = TARGET) -> Cost:
+    """Return what the kernel does."""
+    count = len(rows.logits)
+    kernel = _kernel(rows, dtype, target)
+    inputs = rows.inputs
+    tensors = [inputs[each.name].reshape(-1) for each in kernel.arguments if each.name in inputs]
+    record = build(kernel).launch([*tensors, np.full(count, -1, np.int32), sizes(rows=count)])
+    vector, copies = record.instructions["V"], record.instructions["MTE2"]
+    return Cost(
+        vector / count,
+        record.elements["V"] / count,
+        copies / count,
+        record.bytes["MTE2"] / count,
+    )
 
 
 def check(rows: Rows, dtype: DType = DType.F32, target: Target = TARGET) -> float:

@@ -14,8 +14,8 @@ from ascendfx.ir.tensor_type import DType
 from ascendfx.ir.token_choice import choice_weights
 from tests.chi_square import chi_square_p
 from tests.golden_file import Golden
-from tests.kernels.sampling_case import Rows, check, sample, sampling_kernel
-from tests.kernels.vector_case import FEW_CORES, TARGET, Array, build, run, sizes
+from tests.kernels.sampling_case import Rows, check, costs, sample, sampling_kernel
+from tests.kernels.vector_case import FEW_CORES, TARGET, Array, build, run
 
 V3 = 129_280
 
@@ -271,17 +271,8 @@ def test_golden_with_drafts(golden: Golden) -> None:
 
 def _costs(options: list[dict[str, float]]) -> tuple[float, float, float]:
     """Return vector instructions, elements computed and bytes read, per row of V3's vocabulary."""
-    count = 4
-    rows = Rows.of(_logits(count, V3, DType.F32, spread=6.0), options)
-    built = build(sampling_kernel(V3, DType.F32, count, count))
-    tensors = [
-        rows.inputs[each.name].reshape(-1)
-        for each in built.kernel.arguments
-        if each.name in rows.inputs
-    ]
-    record = built.launch([*tensors, np.full(count, -1, np.int32), sizes(rows=count)])
-    work = (record.instructions["V"], record.elements["V"], record.bytes["MTE2"])
-    return work[0] / count, work[1] / count, work[2] / count
+    cost = costs(Rows.of(_logits(4, V3, DType.F32, spread=6.0), options))
+    return cost.instructions, cost.elements, cost.bytes_read
 
 
 def test_costs_depend_neither_on_k_nor_on_p() -> None:

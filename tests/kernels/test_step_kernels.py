@@ -179,6 +179,25 @@ def test_places_behind_the_requests_are_left_alone(data: st.DataObject, requests
     assert found[5][0] == operands[9][0] + 1
 
 
+@settings(max_examples=10)
+@given(case=advance_case(requests=40, drafts=3, block=4))
+def test_only_tokens_of_requests_with_penalties_touch_the_counts(
+    case: tuple[AdvanceRequests, list[Array]],
+) -> None:
+    """An element each, the same one several times if it has to be."""
+    op, operands = case
+    kernel = emit_advance_requests(_plan(op, operands, 40), "advance_requests")
+    numbers = zip(operands, kernel.arguments, strict=False)
+    tensors = [each.reshape(-1).astype(argument.dtype.numpy) for each, argument in numbers]
+    plain = [each.copy() for each in tensors]
+    plain[11][:] = 0
+    few = build(kernel).launch([*plain, sizes(requests=40)])
+    np.testing.assert_array_equal(plain[10], tensors[10])
+    many = build(kernel).launch([*tensors, sizes(requests=40)])
+    added = tensors[10].sum() - plain[10].sum()
+    assert many.bytes["MTE3"] - few.bytes["MTE3"] == 4 * added / 2
+
+
 @settings(max_examples=60)
 @given(
     requests=st.integers(1, 4_096),

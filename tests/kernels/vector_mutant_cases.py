@@ -323,13 +323,16 @@ def _draft() -> Case:
         {"temperature": 1.0, "verification": 1},
         {"temperature": 0.7, "top_k": 20, "verification": 2},
         {"temperature": 0.3, "top_p": 0.6, "verification": 1},
-        {"temperature": 1.0, "top_k": 33, "min_p": 0.1, "verification": 2},
+        {"temperature": 1.0, "top_k": 33, "min_p": 0.4, "verification": 2},
         {"temperature": 0.3, "top_k": 4_000, "top_p": 0.4, "verification": 1},
         {"temperature": 0.2, "top_k": 1_025, "top_p": 0.5, "min_p": 0.01, "verification": 2},
-        {"temperature": 0.5, "top_k": 900, "top_p": 0.2, "verification": 1},
+        {"temperature": 0.5, "top_k": 900, "top_p": 0.1, "verification": 1},
         {"temperature": 0.0, "top_k": 3, "verification": 2},
+        # What ends the nucleus is the mass of tokens that are not kept.
+        {"temperature": 2.0, "top_k": 4_000, "top_p": 0.005, "verification": 2},
+        {"temperature": 30.0, "top_k": 1_025, "top_p": 0.02, "verification": 1},
     ]
-    count, columns = 60, 9_001
+    count, columns = 72, 9_001
     random = np.random.default_rng(0)
     logits = (random.standard_normal((count, columns)) * 2).astype(np.float32)
     logits[20:30] = np.round(logits[20:30] * 4) / 4
@@ -337,9 +340,10 @@ def _draft() -> Case:
     logits[32:34] = 0.0
     logits[33, 8_999] = -1e-30
     logits[34, 5_000] = np.nan
-    logits[35:38, 30:] = -np.inf
-    logits[40:50] = np.linspace(-9, 9, columns)
-    logits[50:60] = 0.5  # one token more or less in the prefix is another token
+    logits[24:28, 30:] = -np.inf
+    logits[36:48] = np.linspace(-9, 9, columns)
+    logits[48:60] = 0.5  # one token more or less in the prefix is another token
+    logits[60:72] = np.round(logits[60:72])
     places = Places.of(logits, options, drafts=3, depth=1)
     places.stop_ids[::2, [1, 7]] = np.argsort(-logits.astype(np.float64), axis=1)[::2, :2]
     places.state[:, State.GENERATED] = 5
@@ -348,7 +352,7 @@ def _draft() -> Case:
         requests=DeviceSize(0, count), drafts=3, depth=1, columns=columns, dtype=DType.F32,
         target=FEW_CORES,
     )  # fmt: skip
-    return _case(emit_sample_drafts(plan, "drafts"), places.inputs, (0, 1, 47, count))
+    return _case(emit_sample_drafts(plan, "drafts"), places.inputs, (0, 1, 53, count))
 
 
 def _chain(graph: Graph, rows: int, unified_buffer: int) -> Callable[[], Case]:

@@ -11,6 +11,7 @@ LocalTensor<float> recordShares;  // their probabilities
 LocalTensor<float> records;  // sorted by id: negative id, place
 LocalTensor<float> noted;  // their logits
 LocalTensor<float> shares;  // their weights, relative to the maximum
+LocalTensor<float> lefts;  // of them, what is left of the block's prefix
 LocalTensor<float> others;  // per tile: sums or masses of what is not recorded
 LocalTensor<float> moments;
 
@@ -35,12 +36,12 @@ uint32_t accepted;  // drafts that a block takes
 bool isOver;  // no further row of the block can be its last
 float carried;  // the block's prefix up to here
 
-// Takes up how a request wants drafts verified. A greedy one that rejects, or takes a block, takes
-// the best token anyhow.
+// Takes up how a request wants drafts verified. A greedy one that rejects, or takes a block, has
+// the best token anyhow: its p is certain.
 __aicore__ inline void BeginDrafts(const LocalTensor<int32_t>& request,
                                    const LocalTensor<float>& options) {
-    const int32_t valid = request.GetValue(DRAFTED);
-    drafted = valid < 0 ? 0 : static_cast<uint32_t>(valid) < ROWS ? valid : ROWS - 1;
+    const uint32_t valid = static_cast<uint32_t>(request.GetValue(DRAFTED));
+    drafted = valid < ROWS ? valid : ROWS - 1;
     verification = static_cast<uint32_t>(static_cast<int32_t>(options.GetValue(VERIFICATION)));
     if (isGreedy && (verification == REJECTION || verification == BLOCK)) {
         verification = EXACT;
@@ -48,7 +49,7 @@ __aicore__ inline void BeginDrafts(const LocalTensor<int32_t>& request,
     limit = options.GetValue(THRESHOLD);
     scale = options.GetValue(SCALE);
     const float most = options.GetValue(RANKS);
-    ranks = most < 1.0f ? 0 : most < KEPT ? static_cast<int32_t>(most) : KEPT;
+    ranks = most < KEPT ? static_cast<uint32_t>(static_cast<int32_t>(most)) : KEPT;
     if (verification == RELAXED && ranks > 0) {
         rank = isCut && rank > ranks ? rank : ranks;
         isFiltered = true;
@@ -75,6 +76,7 @@ __aicore__ inline void Record(uint32_t i) {
     bool isKnown = false;
     recorded = 0;
     Duplicate(recordIds, static_cast<int32_t>(NO_ID), static_cast<int32_t>(DRAFT_TOKENS));
+    Duplicate(recordShares, 0.0f, static_cast<int32_t>(DRAFT_TOKENS));
     Duplicate(noted, LOWEST, static_cast<int32_t>(DRAFT_TOKENS));
     if (verification == REJECTION || verification == BLOCK) {
         LocalTensor<int32_t> table = draftQueue.AllocTensor<int32_t>();
@@ -101,6 +103,7 @@ __aicore__ inline void Record(uint32_t i) {
     }
     if (!isKnown) {
         Duplicate(recordIds, static_cast<int32_t>(NO_ID), static_cast<int32_t>(DRAFT_TOKENS));
+        Duplicate(recordShares, 0.0f, static_cast<int32_t>(DRAFT_TOKENS));
         recordIds.SetValue(0, draft);
         recordShares.SetValue(0, 1.0f);
         recorded = 1;
@@ -217,27 +220,20 @@ __aicore__ inline int32_t DrawOthers(float target) {
     return newIds.GetValue(Find(weights, KEPT, target, false));
 }
 
-// What a recorded token has left of the block's prefix.
-__aicore__ inline float LeftOf(uint32_t i, float prior) const {
-    const float left = prior * shares.GetValue(i) - recordShares.GetValue(i) * remaining;
-    return left > 0.0f ? left : 0.0f;
+// What a prefix of the block leaves of the mass, recorded tokens and others.
+__aicore__ inline float Leave(float prior, float otherMass) {
+    Muls(lefts, shares, prior, static_cast<int32_t>(DRAFT_TOKENS));
+    Axpy(lefts, recordShares, -remaining, static_cast<int32_t>(DRAFT_TOKENS));
+    Maxs(lefts, lefts, 0.0f, static_cast<int32_t>(DRAFT_TOKENS));
+    return Sum(lefts, DRAFT_TOKENS) + prior * otherMass;
 }
 
-__aicore__ inline float LeftOfAll(float prior) const {
-    float sum = 0.0f;
-    for (uint32_t i = 0; i < recorded; ++i) {
-        sum += LeftOf(i, prior);
-    }
-    return sum;
-}
-
-// Draws from what is left: first the recorded tokens in their order, then the others by id.
-__aicore__ inline int32_t DrawLeft(float prior, float otherMass, float u) {
-    const float target = u * (LeftOfAll(prior) + prior * otherMass);
+// Draws from it: first the recorded tokens in their order, then the others by id.
+__aicore__ inline int32_t DrawLeft(float prior, float otherMass, float target, float u) {
     int32_t last = -1;
     float sum = 0.0f;
     for (uint32_t i = 0; i < recorded; ++i) {
-        const float left = LeftOf(i, prior);
+        const float left = lefts.GetValue(i);
         if (left > 0.0f) {
             last = recordIds.GetValue(i);
             sum += left;
@@ -254,11 +250,10 @@ __aicore__ inline int32_t DrawLeft(float prior, float otherMass, float u) {
 """
 
 ACCEPTING = """\
-// Adds up weight times distance to the maximum; that of a weight of 0 does not matter.
+// Adds up weight times distance to the tile's maximum; that of a weight of 0 does not matter.
 __aicore__ inline void AddMoment(uint32_t elements, uint32_t i, float reference) {
     const int32_t count = static_cast<int32_t>(elements);
     Adds(merged, values, -reference, count);
-    Muls(merged, merged, inverse, count);
     Maxs(merged, merged, FAR, count);
     Mul(merged, merged, weights, count);
     ReduceSum(moments[i], merged, work, count);
@@ -269,13 +264,13 @@ __aicore__ inline void AddMoment(uint32_t elements, uint32_t i, float reference)
 __aicore__ inline float Typicality() {
     const int32_t tiles = static_cast<int32_t>(TILES);
     Adds(others, maxima, -maximum, tiles);
-    Muls(others, others, inverse, tiles);
     Maxs(others, others, FAR, tiles);
-    Exp(weights, others, tiles);
+    Muls(weights, others, inverse, tiles);
+    Exp(weights, weights, tiles);
     Mul(moments, moments, weights, tiles);
     Mul(others, others, masses, tiles);
     Add(moments, moments, others, tiles);
-    Duplicate(weights, Sum(moments, TILES) / total, 8);
+    Duplicate(weights, Sum(moments, TILES) / total * inverse, 8);
     Exp(weights, weights, 8);
     return weights.GetValue(0);
 }
@@ -309,7 +304,9 @@ __aicore__ inline int32_t Reject(int32_t position) {
     if (Verified(position + 1) * least < shares.GetValue(drawn)) {
         return recordIds.GetValue(drawn);
     }
-    return DrawLeft(1.0f, HideRecorded(), Sampled(position));
+    const float otherMass = HideRecorded();
+    const float u = Sampled(position);
+    return DrawLeft(1.0f, otherMass, u * Leave(1.0f, otherMass), u);
 }
 
 // Ends a block at row `i`, if its prefix is taken so far.
@@ -328,17 +325,19 @@ __aicore__ inline int32_t Block(int32_t position, uint32_t i) {
     }
     Share();
     const float prior = carried;
-    const float ratio = shares.GetValue(drawn) / (recordShares.GetValue(drawn) * remaining);
-    carried = prior * ratio < 1.0f ? prior * ratio : 1.0f;
+    const float likely = prior * shares.GetValue(drawn);
+    const float least = recordShares.GetValue(drawn) * remaining;
+    carried = likely < least ? likely / least : likely > 0.0f ? 1.0f : 0.0f;
     isOver = !(carried > 0.0f);
     const float otherMass = HideRecorded();
-    const float left = (LeftOfAll(prior) + prior * otherMass) / remaining;
-    const float below = left + 1.0f - prior;
-    if (i == 0 || (below > 0.0f && Verified(position) < left / below)) {
+    const float left = Leave(prior, otherMass);
+    const float below = left + (1.0f - prior) * remaining;
+    const float u = Sampled(position);
+    if (i == 0 || Verified(position) * below < left) {
         accepted = i;
-        return DrawLeft(prior, otherMass, Sampled(position));
+        return DrawLeft(prior, otherMass, u * left, u);
     }
-    return Draw(Sampled(position));
+    return Draw(u);
 }
 
 // The token behind row `i` of the place; -1 if its logits are no numbers to choose by.
@@ -363,6 +362,9 @@ __aicore__ inline int32_t Sample(int32_t position, uint32_t i) {
     }
     if (isGreedy) {
         return static_cast<int32_t>(best);
+    }
+    if (verification != REJECTION && verification != BLOCK) {
+        recorded = 0;
     }
     Settle();
     if (isCoupled && verification == REJECTION) {

@@ -81,8 +81,8 @@ __aicore__ inline void Penalise(uint32_t start, uint32_t elements) {
 @    CountDrafts(known, start, elements);
     const int32_t count = static_cast<int32_t>(elements);
     if (repetition != 1.0f) {
-        Cast(weights, known, RoundMode::CAST_NONE, elements);
-        CompareScalar(bits, weights, 0.0f, CMPMODE::GT, (elements + 63) / 64 * 64);
+        const uint32_t whole = (elements + 63) / 64 * 64;
+        CompareScalar(bits, known, static_cast<int32_t>(0), CMPMODE::EQ, whole);
         Muls(weights, values, repetition, count);
         Muls(merged, values, 1.0f / repetition, count);
         if (repetition > 1.0f) {
@@ -90,17 +90,19 @@ __aicore__ inline void Penalise(uint32_t start, uint32_t elements) {
         } else {
             Max(weights, weights, merged, count);
         }
-        Select(values, bits, weights, values, SELMODE::VSEL_TENSOR_TENSOR_MODE, elements);
+        Select(values, bits, values, weights, SELMODE::VSEL_TENSOR_TENSOR_MODE, elements);
     }
     if (frequency != 0.0f || presence != 0.0f) {
         LocalTensor<float> emitted = known.ReinterpretCast<float>();
         ShiftRight(known, known, static_cast<int32_t>(1), count);
         Cast(emitted, known, RoundMode::CAST_NONE, elements);
-        Muls(weights, emitted, frequency, count);
-        Mins(emitted, emitted, 1.0f, count);
-        Muls(emitted, emitted, presence, count);
-        Add(weights, weights, emitted, count);
-        Sub(values, values, weights, count);
+        if (frequency != 0.0f) {
+            Axpy(values, emitted, -frequency, count);
+        }
+        if (presence != 0.0f) {
+            Mins(emitted, emitted, 1.0f, count);
+            Axpy(values, emitted, -presence, count);
+        }
     }
     countQueue.FreeTensor(known);
 }

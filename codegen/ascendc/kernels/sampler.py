@@ -41,10 +41,12 @@ class SamplerParts:
     Attributes:
         buffers: Its buffers, multiples of 256 bytes; each scratch buffer is a tensor of its name.
         integers: Tensors of i32.
+        compared: Queues of i32 tiles that comparisons read.
     """
 
     buffers: tuple[LocalBuffer, ...] = ()
     integers: tuple[str, ...] = ()
+    compared: tuple[str, ...] = ()
 
 
 NO_PARTS = SamplerParts()
@@ -144,7 +146,8 @@ def write_sampler(
     """
     is_f32 = dtype is DType.F32
     loaded = "values = tile;" if is_f32 else "Cast(values, tile, RoundMode::CAST_NONE, count);"
-    for text in (UNIFORM, MERGE_LISTS, SORTING, CUT):
+    merging = (MERGE_LISTS,) if any("MergeLists(" in text for text in choosing) else ()
+    for text in (UNIFORM, *merging, SORTING, CUT):
         out.lines(text.splitlines())
         out.line()
     buffers = (*more.buffers, *sampler_buffers(columns, dtype))
@@ -184,6 +187,10 @@ def _write_init(out: CppWriter, columns: int, dtype: DType, more: SamplerParts) 
                 out.line("logitQueue.FreeTensor(tile);")
         else:
             out.line("Duplicate(values, 0.0f, static_cast<int32_t>(TILE));")
+        for queue in more.compared:
+            out.line(f"LocalTensor<int32_t> {queue}Tile = {queue}.AllocTensor<int32_t>();")
+            out.line(f"Duplicate({queue}Tile, 0, static_cast<int32_t>(TILE));")
+            out.line(f"{queue}.FreeTensor({queue}Tile);")
     out.line("Duplicate(weights, 0.0f, static_cast<int32_t>(TILE));")
     out.line("Duplicate(newValues, 0.0f, static_cast<int32_t>(TILE));")
 

@@ -92,27 +92,6 @@ __aicore__ inline float Uniform(uint32_t low, uint32_t high, uint32_t index, uin
     return static_cast<float>(static_cast<int32_t>(c0 >> 8)) * 5.9604644775390625e-8f;
 }
 
-// Merges two to four sorted lists of `length` records, the last one of what is left of `records`;
-// `pitch` floats from list to list.
-__aicore__ inline void MergeLists(const LocalTensor<float>& to, const LocalTensor<float>& from,
-                                  uint32_t pitch, uint32_t length, uint32_t records) {
-    const uint32_t lists = (records + length - 1) / length;
-    MrgSort4Info merge;
-    for (uint32_t i = 0; i < 4; ++i) {
-        const uint32_t left = i < lists ? records - i * length : 0;
-        merge.elementLengths[i] = static_cast<uint16_t>(left < length ? left : length);
-    }
-    merge.ifExhaustedSuspension = false;
-    merge.validBit = static_cast<uint16_t>((1 << lists) - 1);
-    merge.repeatTimes = 1;
-    MrgSortSrcList<float> source;
-    source.src1 = from;
-    source.src2 = from[pitch];
-    source.src3 = lists > 2 ? from[2 * pitch] : from;
-    source.src4 = lists > 3 ? from[3 * pitch] : from;
-    MrgSort(to, source, merge);
-}
-
 // Merges `sets` times four neighbouring sorted lists of `length` records into one each.
 __aicore__ inline void MergeSets(const LocalTensor<float>& to, const LocalTensor<float>& from,
                                  uint32_t length, uint32_t sets) {

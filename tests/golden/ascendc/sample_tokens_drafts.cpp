@@ -1,6 +1,6 @@
 // sample_tokens: a token for each row of 129280 bf16, i < sizes[0] <= 64, as its request wants it;
 // tiles of 4096, 1024 candidates kept, rows of a place of 2 per core at a time over 48 cores;
-// 171,776 bytes of local memory.
+// 172,032 bytes of local memory.
 #include "kernel_operator.h"
 using namespace AscendC;
 
@@ -50,7 +50,7 @@ constexpr uint32_t REJECTION = 1;
 constexpr uint32_t BLOCK = 2;
 constexpr uint32_t TYPICAL = 3;
 constexpr uint32_t RELAXED = 4;
-constexpr float FAR = -200.0f;
+constexpr float FAR = -1e30f;
 
 // Copies `count` pieces of `bytes`; behind each piece the source skips `sourceGap` bytes and the
 // target `targetGap` blocks of 32 bytes. Every piece starts a block, filled up with zeros.
@@ -174,6 +174,7 @@ struct Sampler {
     TBuf<TPosition::VECCALC> recordSharesBuffer;
     TBuf<TPosition::VECCALC> notedBuffer;
     TBuf<TPosition::VECCALC> sharesBuffer;
+    TBuf<TPosition::VECCALC> leftsBuffer;
     TBuf<TPosition::VECCALC> othersBuffer;
     TBuf<TPosition::VECCALC> momentsBuffer;
     TQue<TPosition::VECIN, 1> countQueue;
@@ -237,6 +238,8 @@ struct Sampler {
         noted = notedBuffer.Get<float>();
         pipe.InitBuffer(sharesBuffer, 256);
         shares = sharesBuffer.Get<float>();
+        pipe.InitBuffer(leftsBuffer, 256);
+        lefts = leftsBuffer.Get<float>();
         pipe.InitBuffer(othersBuffer, 256);
         others = othersBuffer.Get<float>();
         pipe.InitBuffer(momentsBuffer, 256);
@@ -605,8 +608,8 @@ struct Sampler {
         CountDrafts(known, start, elements);
         const int32_t count = static_cast<int32_t>(elements);
         if (repetition != 1.0f) {
-            Cast(weights, known, RoundMode::CAST_NONE, elements);
-            CompareScalar(bits, weights, 0.0f, CMPMODE::GT, (elements + 63) / 64 * 64);
+            const uint32_t whole = (elements + 63) / 64 * 64;
+            CompareScalar(bits, known, static_cast<int32_t>(0), CMPMODE::EQ, whole);
             Muls(weights, values, repetition, count);
             Muls(merged, values, 1.0f / repetition, count);
             if (repetition > 1.0f) {
@@ -614,17 +617,19 @@ struct Sampler {
             } else {
                 Max(weights, weights, merged, count);
             }
-            Select(values, bits, weights, values, SELMODE::VSEL_TENSOR_TENSOR_MODE, elements);
+            Select(values, bits, values, weights, SELMODE::VSEL_TENSOR_TENSOR_MODE, elements);
         }
         if (frequency != 0.0f || presence != 0.0f) {
             LocalTensor<float> emitted = known.ReinterpretCast<float>();
             ShiftRight(known, known, static_cast<int32_t>(1), count);
             Cast(emitted, known, RoundMode::CAST_NONE, elements);
-            Muls(weights, emitted, frequency, count);
-            Mins(emitted, emitted, 1.0f, count);
-            Muls(emitted, emitted, presence, count);
-            Add(weights, weights, emitted, count);
-            Sub(values, values, weights, count);
+            if (frequency != 0.0f) {
+                Axpy(values, emitted, -frequency, count);
+            }
+            if (presence != 0.0f) {
+                Mins(emitted, emitted, 1.0f, count);
+                Axpy(values, emitted, -presence, count);
+            }
         }
         countQueue.FreeTensor(known);
     }
@@ -935,6 +940,7 @@ struct Sampler {
     LocalTensor<float> records;  // sorted by id: negative id, place
     LocalTensor<float> noted;  // their logits
     LocalTensor<float> shares;  // their weights, relative to the maximum
+    LocalTensor<float> lefts;  // of them, what is left of the block's prefix
     LocalTensor<float> others;  // per tile: sums or masses of what is not recorded
     LocalTensor<float> moments;
 
@@ -960,12 +966,12 @@ struct Sampler {
     float carried;  // the block's prefix up to here
 
     // Takes up how a request wants drafts verified. A greedy one that rejects, or takes a block,
-    // takes
-    // the best token anyhow.
+    // has
+    // the best token anyhow: its p is certain.
     __aicore__ inline void BeginDrafts(const LocalTensor<int32_t>& request,
                                        const LocalTensor<float>& options) {
-        const int32_t valid = request.GetValue(DRAFTED);
-        drafted = valid < 0 ? 0 : static_cast<uint32_t>(valid) < ROWS ? valid : ROWS - 1;
+        const uint32_t valid = static_cast<uint32_t>(request.GetValue(DRAFTED));
+        drafted = valid < ROWS ? valid : ROWS - 1;
         verification = static_cast<uint32_t>(static_cast<int32_t>(options.GetValue(VERIFICATION)));
         if (isGreedy && (verification == REJECTION || verification == BLOCK)) {
             verification = EXACT;
@@ -973,7 +979,7 @@ struct Sampler {
         limit = options.GetValue(THRESHOLD);
         scale = options.GetValue(SCALE);
         const float most = options.GetValue(RANKS);
-        ranks = most < 1.0f ? 0 : most < KEPT ? static_cast<int32_t>(most) : KEPT;
+        ranks = most < KEPT ? static_cast<uint32_t>(static_cast<int32_t>(most)) : KEPT;
         if (verification == RELAXED && ranks > 0) {
             rank = isCut && rank > ranks ? rank : ranks;
             isFiltered = true;
@@ -1000,6 +1006,7 @@ struct Sampler {
         bool isKnown = false;
         recorded = 0;
         Duplicate(recordIds, static_cast<int32_t>(NO_ID), static_cast<int32_t>(DRAFT_TOKENS));
+        Duplicate(recordShares, 0.0f, static_cast<int32_t>(DRAFT_TOKENS));
         Duplicate(noted, LOWEST, static_cast<int32_t>(DRAFT_TOKENS));
         if (verification == REJECTION || verification == BLOCK) {
             LocalTensor<int32_t> table = draftQueue.AllocTensor<int32_t>();
@@ -1026,6 +1033,7 @@ struct Sampler {
         }
         if (!isKnown) {
             Duplicate(recordIds, static_cast<int32_t>(NO_ID), static_cast<int32_t>(DRAFT_TOKENS));
+            Duplicate(recordShares, 0.0f, static_cast<int32_t>(DRAFT_TOKENS));
             recordIds.SetValue(0, draft);
             recordShares.SetValue(0, 1.0f);
             recorded = 1;
@@ -1140,27 +1148,20 @@ struct Sampler {
         return newIds.GetValue(Find(weights, KEPT, target, false));
     }
 
-    // What a recorded token has left of the block's prefix.
-    __aicore__ inline float LeftOf(uint32_t i, float prior) const {
-        const float left = prior * shares.GetValue(i) - recordShares.GetValue(i) * remaining;
-        return left > 0.0f ? left : 0.0f;
+    // What a prefix of the block leaves of the mass, recorded tokens and others.
+    __aicore__ inline float Leave(float prior, float otherMass) {
+        Muls(lefts, shares, prior, static_cast<int32_t>(DRAFT_TOKENS));
+        Axpy(lefts, recordShares, -remaining, static_cast<int32_t>(DRAFT_TOKENS));
+        Maxs(lefts, lefts, 0.0f, static_cast<int32_t>(DRAFT_TOKENS));
+        return Sum(lefts, DRAFT_TOKENS) + prior * otherMass;
     }
 
-    __aicore__ inline float LeftOfAll(float prior) const {
-        float sum = 0.0f;
-        for (uint32_t i = 0; i < recorded; ++i) {
-            sum += LeftOf(i, prior);
-        }
-        return sum;
-    }
-
-    // Draws from what is left: first the recorded tokens in their order, then the others by id.
-    __aicore__ inline int32_t DrawLeft(float prior, float otherMass, float u) {
-        const float target = u * (LeftOfAll(prior) + prior * otherMass);
+    // Draws from it: first the recorded tokens in their order, then the others by id.
+    __aicore__ inline int32_t DrawLeft(float prior, float otherMass, float target, float u) {
         int32_t last = -1;
         float sum = 0.0f;
         for (uint32_t i = 0; i < recorded; ++i) {
-            const float left = LeftOf(i, prior);
+            const float left = lefts.GetValue(i);
             if (left > 0.0f) {
                 last = recordIds.GetValue(i);
                 sum += left;
@@ -1175,11 +1176,10 @@ struct Sampler {
         return last < 0 ? Draw(u) : last;  // rounding took what was left
     }
 
-    // Adds up weight times distance to the maximum; that of a weight of 0 does not matter.
+    // Adds up weight times distance to the tile's maximum; that of a weight of 0 does not matter.
     __aicore__ inline void AddMoment(uint32_t elements, uint32_t i, float reference) {
         const int32_t count = static_cast<int32_t>(elements);
         Adds(merged, values, -reference, count);
-        Muls(merged, merged, inverse, count);
         Maxs(merged, merged, FAR, count);
         Mul(merged, merged, weights, count);
         ReduceSum(moments[i], merged, work, count);
@@ -1190,13 +1190,13 @@ struct Sampler {
     __aicore__ inline float Typicality() {
         const int32_t tiles = static_cast<int32_t>(TILES);
         Adds(others, maxima, -maximum, tiles);
-        Muls(others, others, inverse, tiles);
         Maxs(others, others, FAR, tiles);
-        Exp(weights, others, tiles);
+        Muls(weights, others, inverse, tiles);
+        Exp(weights, weights, tiles);
         Mul(moments, moments, weights, tiles);
         Mul(others, others, masses, tiles);
         Add(moments, moments, others, tiles);
-        Duplicate(weights, Sum(moments, TILES) / total, 8);
+        Duplicate(weights, Sum(moments, TILES) / total * inverse, 8);
         Exp(weights, weights, 8);
         return weights.GetValue(0);
     }
@@ -1230,7 +1230,9 @@ struct Sampler {
         if (Verified(position + 1) * least < shares.GetValue(drawn)) {
             return recordIds.GetValue(drawn);
         }
-        return DrawLeft(1.0f, HideRecorded(), Sampled(position));
+        const float otherMass = HideRecorded();
+        const float u = Sampled(position);
+        return DrawLeft(1.0f, otherMass, u * Leave(1.0f, otherMass), u);
     }
 
     // Ends a block at row `i`, if its prefix is taken so far.
@@ -1249,17 +1251,19 @@ struct Sampler {
         }
         Share();
         const float prior = carried;
-        const float ratio = shares.GetValue(drawn) / (recordShares.GetValue(drawn) * remaining);
-        carried = prior * ratio < 1.0f ? prior * ratio : 1.0f;
+        const float likely = prior * shares.GetValue(drawn);
+        const float least = recordShares.GetValue(drawn) * remaining;
+        carried = likely < least ? likely / least : likely > 0.0f ? 1.0f : 0.0f;
         isOver = !(carried > 0.0f);
         const float otherMass = HideRecorded();
-        const float left = (LeftOfAll(prior) + prior * otherMass) / remaining;
-        const float below = left + 1.0f - prior;
-        if (i == 0 || (below > 0.0f && Verified(position) < left / below)) {
+        const float left = Leave(prior, otherMass);
+        const float below = left + (1.0f - prior) * remaining;
+        const float u = Sampled(position);
+        if (i == 0 || Verified(position) * below < left) {
             accepted = i;
-            return DrawLeft(prior, otherMass, Sampled(position));
+            return DrawLeft(prior, otherMass, u * left, u);
         }
-        return Draw(Sampled(position));
+        return Draw(u);
     }
 
     // The token behind row `i` of the place; -1 if its logits are no numbers to choose by.
@@ -1284,6 +1288,9 @@ struct Sampler {
         }
         if (isGreedy) {
             return static_cast<int32_t>(best);
+        }
+        if (verification != REJECTION && verification != BLOCK) {
+            recorded = 0;
         }
         Settle();
         if (isCoupled && verification == REJECTION) {
