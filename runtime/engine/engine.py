@@ -1,6 +1,6 @@
 """The engine: requests in, tokens out, over any executor."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING
@@ -15,12 +15,14 @@ from ascendfx.runtime.engine.admit import RequestChecks
 from ascendfx.runtime.engine.device import Device
 from ascendfx.runtime.engine.draft_policy import DraftPolicy
 from ascendfx.runtime.engine.metrics import Acceptance, Metrics, warn
+from ascendfx.runtime.engine.metrics_file import write_metrics
 from ascendfx.runtime.engine.places import Entry
 from ascendfx.runtime.engine.request import (
     Generation,
     Piece,
     Prompt,
     Request,
+    TokenProgress,
     Update,
     requests_for,
 )
@@ -35,9 +37,6 @@ from ascendfx.runtime.model_hash import model_hash
 
 if TYPE_CHECKING:
     from ascendfx.runtime.compiled_model import CompiledModel
-
-TokenProgress = Callable[[int, int], None]
-"""``progress(tokens so far, largest possible number)``."""
 
 
 class Engine:
@@ -100,9 +99,15 @@ class Engine:
     @property
     def metrics(self) -> Metrics:
         """What the engine has done so far."""
-        places = self._scheduler.places
-        requests = {e.id: _acceptance(places.state[e.place]) for e in places.entries if e}
-        return self._scheduler.tally.result(requests)
+        return self._scheduler.metrics
+
+    def save_metrics(self, path: "str | PathLike[str]") -> None:
+        """Write `metrics` to a JSON file, for `ascendfx report --metrics FILE`.
+
+        Raises:
+            GraphError: The place cannot be written.
+        """
+        write_metrics(self.metrics, checked_path("path", path))
 
     def start(self, requests: Sequence[Request]) -> list[int]:
         """Let requests wait for the next `step`; returns an id for each.
@@ -366,7 +371,9 @@ class Engine:
         if not entry.finish_reason:
             return Update(entry.id, new)
         self._entries.pop(entry.id, None)
-        return Update(entry.id, new, entry.finish_reason, entry.error, _acceptance(entry.state))
+        return Update(
+            entry.id, new, entry.finish_reason, entry.error, Acceptance.of_state(entry.state)
+        )
 
     def _forget(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -391,8 +398,3 @@ def _raise_first(entries: Sequence[Entry]) -> None:
     for entry in entries:
         if entry.error is not None:
             raise entry.error
-
-
-def _acceptance(state: "np.ndarray[tuple[int], np.dtype[np.int32]]") -> Acceptance:
-    columns = (State.STEPS, State.GENERATED, State.PROPOSED, State.ACCEPTED)
-    return Acceptance(*state[list(columns)].tolist())

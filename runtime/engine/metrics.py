@@ -8,8 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendfx.ir.step_state import State
+
 Ints = NDArray[np.int32]
 
+KEPT = 1_000
+"""Requests whose figures are kept when they end: the newest."""
 WINDOW = 512
 """First drafts that are judged together: the standard error of their rate is at most 0.022."""
 COLLAPSE = 0.2
@@ -41,6 +45,12 @@ class Acceptance:
     proposed: int = 0
     accepted: int = 0
 
+    @classmethod
+    def of_state(cls, state: Ints) -> "Acceptance":
+        """Return the figures in a row of the tensor `state`."""
+        columns = (State.STEPS, State.GENERATED, State.PROPOSED, State.ACCEPTED)
+        return cls(*state[list(columns)].tolist())
+
     @property
     def rate(self) -> float:
         """Accepted of proposed drafts; NaN without any."""
@@ -61,6 +71,7 @@ class Metrics:
         proposed: Drafts at each position that were verified; a draft behind a wrong one counts.
         accepted: Drafts at each position that were accepted.
         requests: Figures of each request that has a place now.
+        ended: Figures of each request that had a place and has ended, at most the last `KEPT`.
         warnings: Messages of the `AcceptanceWarning` given so far, at most the last eight.
     """
 
@@ -70,6 +81,7 @@ class Metrics:
     proposed: tuple[int, ...]
     accepted: tuple[int, ...]
     requests: Mapping[int, Acceptance]
+    ended: Mapping[int, Acceptance]
     warnings: tuple[str, ...]
 
     @property
@@ -95,6 +107,7 @@ class Tally:
         self.proposed = np.zeros(drafts, np.int64)
         self.accepted = np.zeros(drafts, np.int64)
         self.warnings: list[str] = []
+        self._ended: dict[int, Acceptance] = {}
         self._window = np.zeros(2, np.int64)
         self._collapsed = False
 
@@ -149,6 +162,12 @@ class Tally:
         self.warnings = [*self.warnings[-7:], message]
         return message
 
+    def end(self, request: int, state: Ints) -> None:
+        """Keep the figures of a request that has ended."""
+        self._ended[request] = Acceptance.of_state(state)
+        if len(self._ended) > KEPT:
+            del self._ended[next(iter(self._ended))]
+
     def result(self, requests: Mapping[int, Acceptance]) -> Metrics:
         """Return the figures so far."""
         return Metrics(
@@ -157,7 +176,8 @@ class Tally:
             tokens=self.tokens,
             proposed=tuple(self.proposed.tolist()),
             accepted=tuple(self.accepted.tolist()),
-            requests=requests,
+            requests={r: each for r, each in requests.items() if r not in self._ended},
+            ended=dict(self._ended),
             warnings=tuple(self.warnings),
         )
 

@@ -12,7 +12,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import Finish, State
 from ascendfx.runtime.engine.device import Device, Group, GroupResult
 from ascendfx.runtime.engine.draft_policy import DraftPolicy
-from ascendfx.runtime.engine.metrics import Tally
+from ascendfx.runtime.engine.metrics import Acceptance, Metrics, Tally
 from ascendfx.runtime.engine.places import Entry, Places
 from ascendfx.runtime.engine.prefill import JoiningRequest
 from ascendfx.runtime.engine.transfer_record import TransferRecord
@@ -55,6 +55,13 @@ class Scheduler:
         self._leaving: list[tuple[int, int]] = []
         self._left: list[int] = []
         self._worker: ThreadPoolExecutor | None = None
+
+    @property
+    def metrics(self) -> Metrics:
+        """What was done so far."""
+        of = self.places.state
+        running = {e.id: Acceptance.of_state(of[e.place]) for e in self.places.entries if e}
+        return self.tally.result(running)
 
     @property
     def busy(self) -> bool:
@@ -262,6 +269,7 @@ class Scheduler:
     def _end(self, place: int, reason: str, error: GraphError | None) -> None:
         entry = self.places.retire(place)
         entry.finish_reason, entry.error = reason, error
+        self.tally.end(entry.id, entry.state)
         self.changed[entry.id] = entry
         self._left.append(place)
         self._leaving.append((self._submitted, place))
