@@ -5,10 +5,7 @@ from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.step_state import State
 from ascendfx.runtime.arguments import check_flag, check_function, checked_path, wrong_type
 from ascendfx.runtime.checked_limit import checked_limit
 from ascendfx.runtime.engine.admit import RequestChecks
@@ -182,11 +179,11 @@ class Engine:
 
         The last update of a request has its ``finish_reason``; its id is then forgotten.
         """
-        places = self._scheduler.places
-        fresh = places.live & places.polled & (places.state[:, State.GENERATED] > places.delivered)
+        ids, ends, tokens = self._scheduler.places.turn.take()
+        update = tuple.__new__  # `Update(...)` takes twice as long
         found = [
-            Update(request, tuple(new))
-            for request, new in places.take_tokens(np.flatnonzero(fresh))
+            update(Update, (request, tokens[start:end], "", None, None))
+            for request, start, end in zip(ids, [0, *ends], ends, strict=False)
         ]
         for entry in [each for each in self._scheduler.changed.values() if each.polled]:
             update = self._take(entry)
@@ -362,9 +359,7 @@ class Engine:
     def _take(self, entry: Entry) -> Update:
         """Return what the caller does not know of a request; forgets one that has ended."""
         if entry.place >= 0 and not entry.finish_reason:
-            places = np.array([entry.place])
-            ((_, new),) = self._scheduler.places.take_tokens(places)
-            return Update(entry.id, tuple(new))
+            return Update(entry.id, self._scheduler.places.tokens_for(entry))
         new = tuple(entry.tokens[entry.delivered :].tolist())
         entry.delivered += len(new)
         self._scheduler.changed.pop(entry.id, None)
@@ -386,7 +381,7 @@ class Engine:
             return entry.limit
         if entry.place < 0:
             return entry.tokens.size
-        return int(self._scheduler.places.state[entry.place, State.GENERATED])
+        return self._scheduler.places.generated(entry)
 
     def _generation(self, entry: Entry) -> Generation:
         ids = tuple(entry.tokens.tolist())
