@@ -138,9 +138,8 @@ extern "C" __global__ __aicore__ void move(GM_ADDR cache_0, GM_ADDR cache_1, GM_
         if (column < TABLE_BLOCKS) {
             const uint32_t behind = TABLE_BLOCKS - column;
             const uint32_t columns = TABLE_COLUMNS < behind ? TABLE_COLUMNS : behind;
-            CopyIn(table, block_tableGm[static_cast<uint64_t>(i) * TABLE_BLOCKS + column], 1,
-                   columns * 4,
-                   0, 0);
+            const uint64_t source = static_cast<uint64_t>(i) * TABLE_BLOCKS + column;
+            CopyIn(table, block_tableGm[source], 1, columns * 4, 0, 0);
         }
         tableQueue.EnQue(table);
         table = tableQueue.DeQue<int32_t>();
