@@ -29,7 +29,6 @@ class Group(NamedTuple):
     Attributes:
         steps: Decode steps; 0: only prompts are read.
         places: Places of the step, from 0 to the last that is used.
-        running: Those with a request that goes on, as far as the host has read.
         context: Upper bound of the tokens of a request.
         left: Places whose request is gone.
         grown: ``[2, blocks]``: elements of the block table, counted over all rows; new blocks.
@@ -39,7 +38,6 @@ class Group(NamedTuple):
 
     steps: int
     places: int
-    running: int
     context: int
     left: Ints
     grown: Ints
@@ -73,7 +71,9 @@ class GroupResult(NamedTuple):
         places: Places of the step, from 0 to the last that is used.
         kept: What they left.
         joined: What prefill gave each request of ``joining``.
-        not_finite: By place, what was wrong with the logits of a request that ended so.
+        not_finite: By place, what was wrong with the logits of a request that ended so. Where the
+            next group does not run before the host has read this one, it can ask for those of a
+            step itself.
     """
 
     steps: int
@@ -140,8 +140,9 @@ class Device:
         if group.drafts is not None:
             views["state"][: group.drafts.size, State.DRAFTS] = group.drafts
         joined = list(map(self._join, group.joining))
-        finished, steps = self._finished[:places], group.steps
-        if (copy or joined) and finished.all():  # none RUNS, which is 0
+        reasons = {each.place: each.reason for each in joined if each.reason} if joined else {}
+        steps = group.steps
+        if (copy or joined) and self._finished[:places].all():  # none RUNS, which is 0
             steps = 0
         if steps:
             self._run_steps(places, group.context, steps)
@@ -150,8 +151,8 @@ class Device:
             kept = next(self._copies)
             np.copyto(kept.emitted, self._made.emitted)
             np.copyto(kept.state, self._made.state)
-        someone_ended = np.count_nonzero(finished) > places - group.running
-        reasons = self._reasons(joined, finished) if someone_ended else {}
+            failed = np.flatnonzero(self._finished[:places] == Finish.NOT_FINITE).tolist()
+            reasons |= {place: self.not_finite(place) for place in failed}
         return GroupResult(steps, places, kept, joined, reasons)
 
     def _run_steps(self, places: int, context: int, steps: int) -> None:
@@ -216,12 +217,7 @@ class Device:
             views["recent"][place, : newest.size] = newest
         return result
 
-    def _reasons(self, joined: Sequence[Joined], finished: Ints) -> dict[int, str]:
-        failed = np.flatnonzero(finished == Finish.NOT_FINITE).tolist()
-        found = {place: self._not_finite(place) for place in failed}
-        return found | {each.place: each.reason for each in joined if each.reason}
-
-    def _not_finite(self, place: int) -> str:
+    def not_finite(self, place: int) -> str:
         """Return which logit was none; a place that has ended keeps computing the same rows."""
         each = self.drafts + 1
         logits = self.executor.control("decode", "logits")[place * each : (place + 1) * each]

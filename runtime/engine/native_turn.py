@@ -42,7 +42,7 @@ class NativeTurn:
         count = arrays.places
         self._pool = arrays.pool
         self._each = arrays.drafts + 1
-        self._room = np.full(5, -1, np.int32)
+        self._room = np.full(4, -1, np.int32)
         self._grown = np.zeros((2, arrays.pool.capacity), np.int32)
         self._ended = np.zeros(count, np.int32)
         self._ids = np.zeros(count, np.int64)
@@ -81,7 +81,7 @@ class NativeTurn:
         """Give every place the blocks for ``steps`` more; None: they are too few."""
         tokens = (steps + ahead + 1) * self._each
         grown = _NONE
-        spare, left, used, longest, running = self._room.tolist()
+        spare, left, used, longest = self._room.tolist()
         if tokens > spare:
             count = self._reserve(self._all, tokens, self._pool.free)
             if count < 0:
@@ -89,8 +89,8 @@ class NativeTurn:
             if count:
                 self._pool.free -= count
                 grown = self._grown[:, :count].copy()
-            _, left, used, longest, running = self._room.tolist()
-        return Room(grown, left - ahead, used, longest, running)
+            _, left, used, longest = self._room.tolist()
+        return Room(grown, left - ahead, used, longest)
 
     def read(self, result: GroupResult, group: int) -> list[int]:
         """Take over what a group did; returns the places that ended."""

@@ -37,7 +37,6 @@ class NumpyTurn:
             int(left.max(where=own.live, initial=0)) - ahead,
             int(taken[-1]) + 1 if taken.size else 0,
             int(own.state[:, State.LENGTH].max(where=own.live, initial=0)),
-            taken.size,
         )
 
     def _grow(self, wanted: Ints) -> Ints:

@@ -66,14 +66,12 @@ class Room(NamedTuple):
         left: Most tokens that a request may still get.
         used: Places up to the last that is live.
         longest: Most cached tokens of a request.
-        running: Places that are live.
     """
 
     grown: Ints
     left: int
     used: int
     longest: int
-    running: int
 
 
 class Taken(NamedTuple):

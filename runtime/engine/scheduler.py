@@ -170,7 +170,7 @@ class Scheduler:
     def _prepare(self, steps: int) -> Group | None:
         places, rows = self.places, self._device.drafts + 1
         steps, ahead, room = self._reserve(steps)
-        grown, left, used, longest, running = room
+        grown, left, used, longest = room
         longest += ahead * rows
         joining: list[JoiningRequest] = []
         number = self._submitted + 1
@@ -178,7 +178,6 @@ class Scheduler:
             joining.append(joined)
             self.changed.pop(self.waiting.pop(0).id, None)
             left = max(left, int(joined.state[State.LIMIT] - joined.state[State.GENERATED]))
-            running += 1
             used, longest = max(used, joined.place + 1), max(longest, joined.tokens.size)
         # A step gives each request at least one token, or ends it.
         steps = min(steps, left)
@@ -189,7 +188,7 @@ class Scheduler:
         if self._left:
             gone, self._left = np.array(self._left, np.int32), []
         drafts = self._choose_drafts(used)
-        return Group(steps, used, running, context, gone, grown, drafts, joining)
+        return Group(steps, used, context, gone, grown, drafts, joining)
 
     def _reserve(self, steps: int) -> tuple[int, int, Room]:
         """Reserve the blocks of a group; returns its steps, those in flight, and who may run.
@@ -253,6 +252,8 @@ class Scheduler:
         for place in ended:
             why = Finish(self.places.state[place, State.FINISHED])
             found = result.not_finite.get(place)
+            if why is Finish.NOT_FINITE and found is None:
+                found = self._device.not_finite(place)
             plan = "prefill" if place in joined else "decode"
             error = None
             if found:

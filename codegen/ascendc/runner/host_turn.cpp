@@ -19,7 +19,6 @@ struct Room {
     int32_t left;     // most tokens that a request may still get
     int32_t used;     // places up to the last that is live
     int32_t longest;  // most cached tokens of a request
-    int32_t running;  // places that are live
 };
 
 // The arrays of runtime/engine/place_arrays.py, by the same names. Sizes are those of a device.
@@ -52,7 +51,7 @@ struct Places {
     int32_t* taken_tokens;
 };
 
-constexpr Room kNobody{INT32_MAX, 0, 0, 0, 0};
+constexpr Room kNobody{INT32_MAX, 0, 0, 0};
 constexpr int32_t kLookAgain = -1;  // instead of `spare`
 
 int32_t* StateOf(const Places* all, int32_t place) { return all->state + place * kStateColumns; }
@@ -85,7 +84,6 @@ void Survey(Places* all, int32_t place) {
     room->left = std::max(room->left, state[kLimit] - state[kGenerated]);
     room->used = place + 1;
     room->longest = std::max(room->longest, state[kLength]);
-    ++room->running;
 }
 
 // Appends the tokens of a place, and counts its first `whole` steps by the tokens that they emitted.
