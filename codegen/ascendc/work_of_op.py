@@ -199,9 +199,10 @@ def _moved(op: Op, operands: Types, _: Types) -> Work:
     """At most all entries of a place but the first are read and written, and a block or two."""
     if not isinstance(op, ops.MoveEntries):
         raise AssertionError("dispatched by type")  # noqa: TRY004
-    cache, _table, state, path = operands
-    entries = state.shape[0] * (op.nodes - 1) * product(cache.shape[2:]) * _stored(cache.dtype)
-    return Work(bytes=simplify_size(2 * entries + bytes_of(state, path)))
+    *caches, _table, state, path = operands
+    entry = sum(product(cache.shape[2:]) * _stored(cache.dtype) for cache in caches)
+    moved = 2 * state.shape[0] * (op.nodes - 1) * entry
+    return Work(bytes=simplify_size(moved + bytes_of(state, path)))
 
 
 _SPECIAL: Mapping[type[Op], Callable[[Op, Types, Types], Work]] = {
