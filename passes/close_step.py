@@ -5,14 +5,24 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.draft_tree import DraftTree
 from ascendfx.ir.graph import Graph, GraphBuilder, Value
-from ascendfx.ir.ops import AdvanceRequests, Argmax, Input, SampleTokens, VerifyDrafts
+from ascendfx.ir.ops import (
+    AdvanceRequests,
+    Argmax,
+    Input,
+    MoveEntries,
+    SampleTokens,
+    VerifyDrafts,
+    VerifyTree,
+)
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import TensorType
 from ascendfx.passes.drop_batch_axis import ROWS
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
 from ascendfx.passes.serving_steps import block_tokens
 from ascendfx.passes.step_inputs import (
+    ANCESTORS,
     CACHE_PREFIX,
     COUNTS,
     DRAFT_IDS,
@@ -22,6 +32,7 @@ from ascendfx.passes.step_inputs import (
     prefill_controls,
     token_counts,
 )
+from ascendfx.passes.tree_attention import see_ancestors
 
 KINDS = ("decode", "prefill")
 
@@ -37,12 +48,19 @@ class CloseStep(ProgramPass):
     never taken, and nothing is kept of them. ``prefill``: the token behind the chunk is sampled.
     Both read `COUNTS`, the tokens of each request, as far as it has penalties.
 
+    With ``branches``, the rows of a decode step are the nodes of a `DraftTree`. Each row attends to
+    its own path, which the constant control tensor `ANCESTORS` says; `verify_tree` finds the path
+    that was chosen, and `move_entries` makes a chain of its entries in all caches. Choices are not
+    coupled with drafts, so that a request must want them verified by equality, see
+    `ascendfx.ir.step_state.Verification.EXACT`, and have no penalties.
+
     Fidelity: real. Logits are those of the serving form; choosing rows is left out where all rows
     are chosen.
 
     Attributes:
         kind: One of `KINDS`.
-        drafts: Draft tokens per request and decode step.
+        drafts: Draft tokens per request and decode step; of a tree, its depth.
+        branches: Candidates at each depth of a tree; empty: the drafts are a chain.
     """
 
     name: ClassVar[str] = "close-step"
@@ -50,6 +68,7 @@ class CloseStep(ProgramPass):
 
     kind: str = KINDS[0]
     drafts: int = 0
+    branches: tuple[int, ...] = ()
 
     def run(self, program: Program) -> PassResult:
         """Transform the main program of a plan.
@@ -63,6 +82,12 @@ class CloseStep(ProgramPass):
                 reason=f"no kind of step is called `{self.kind}`",
                 hint=f"known: {', '.join(KINDS)}",
             )
+        decodes, tree = self.kind == "decode", DraftTree(self.branches)
+        if decodes and self.branches:
+            controls = decode_controls(tree.drafts, tree=True)
+            program = see_ancestors(program, ANCESTORS, controls[ANCESTORS])
+        else:
+            controls = decode_controls(self.drafts) if decodes else prefill_controls()
         main = program.main
         if not isinstance(main.op_of(main.outputs[0]), Argmax):
             raise GraphError(
@@ -70,41 +95,75 @@ class CloseStep(ProgramPass):
                 reason=f"@{main.name} does not return the most likely token first",
                 hint="run the pass derive-incremental-form before close-step",
             )
-        controls = decode_controls(self.drafts) if self.kind == "decode" else prefill_controls()
         builder = GraphBuilder(main.name)
         inputs = add_inputs(builder, controls, main)
         counts = Input(COUNTS, token_counts(main.type_of(main.outputs[1])))
         inputs[COUNTS] = builder.add(counts)
-        moved = _copy(main, builder, inputs, every_row=self.kind == "decode")
+        moved = _copy(main, builder, inputs, every_row=decodes)
         _, logits, *rest = (moved[v] for v in main.outputs)
-        if self.kind == "decode":
-            tokens, *advanced, seen = self._decode(builder, inputs, logits, block_tokens(program))
+        hidden = rest[: len(rest) - len(cache_inputs(main))]
+        caches = tuple(rest[len(hidden) :])
+        if decodes:
+            step = _Decode(builder, inputs, logits, block_tokens(program))
+            if self.branches:
+                (tokens, *advanced, seen), caches = step.tree(tree, caches)
+            else:
+                tokens, *advanced, seen = step.chain(self.drafts)
         else:
             tokens, *advanced, seen = _prefill(builder, inputs, logits)
-        hidden = rest[: len(rest) - len(cache_inputs(main))]
-        caches = rest[len(hidden) :]
         closed = builder.build(tokens, logits, *hidden, *advanced, *caches, seen)
         closed = closed.part(closed.outputs, keep=closed.inputs)
         return PassResult(Program((closed, *program.graphs[1:]), program.recipes))
 
-    def _decode(
-        self, builder: GraphBuilder, inputs: Mapping[str, Value], logits: Value, block: int
-    ) -> tuple[Value, ...]:
-        coupled = ("token_ids", DRAFT_IDS, DRAFT_PROBS) if self.drafts else ()
-        names = (*_CHOICE, "positions", "row_request", COUNTS, *coupled)
-        choice = (inputs[name] for name in names)
-        sampled = builder.add(SampleTokens(self.drafts), logits, *choice)
-        accepted, _, new = builder.add_multi(
-            VerifyDrafts(self.drafts), inputs["token_ids"], sampled, inputs["state"]
-        )
-        operands = (*(inputs[name] for name in _ADVANCED), accepted, new)
-        kept = (inputs[name] for name in ("emitted", "step", COUNTS, "options"))
-        advance = AdvanceRequests(self.drafts, block)
-        return sampled, *builder.add_multi(advance, *operands, *kept)
-
 
 _CHOICE = ("options", "state", "stop_ids")
 _ADVANCED = ("token_ids", "positions", "slots", "block_table", "state", "stop_ids")
+
+
+@dataclass(frozen=True)
+class _Decode:
+    """What a decode step does behind its logits; results are tokens, what changes, and counts."""
+
+    builder: GraphBuilder
+    inputs: Mapping[str, Value]
+    logits: Value
+    block: int
+
+    def chain(self, drafts: int) -> tuple[Value, ...]:
+        """Choose, verify a chain of drafts, advance."""
+        coupled = (DRAFT_IDS, DRAFT_PROBS) if drafts else ()
+        sampled = self._sample(drafts, *(("token_ids", *coupled) if drafts else ()))
+        accepted, _, new = self._verify(VerifyDrafts(drafts), sampled)
+        return sampled, *self._advance(AdvanceRequests(drafts, self.block), accepted, new)
+
+    def tree(
+        self, tree: DraftTree, caches: tuple[Value, ...]
+    ) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+        """Choose, verify a tree of drafts, move entries, advance; return the caches, too."""
+        sampled = self._sample(0)
+        accepted, _, new, path = self._verify(VerifyTree(tree.parents), sampled)
+        move = MoveEntries(len(tree.parents), len(caches))
+        where = self.inputs["block_table"], self.inputs["state"], path
+        moved = self.builder.add_multi(move, *caches, *where)
+        advance = AdvanceRequests(tree.drafts, self.block, tree.parents)
+        return (sampled, *self._advance(advance, accepted, new, path)), moved
+
+    def _sample(self, drafts: int, *coupled: str) -> Value:
+        names = (*_CHOICE, "positions", "row_request", COUNTS, *coupled)
+        choice = (self.inputs[name] for name in names)
+        return self.builder.add(SampleTokens(drafts), self.logits, *choice)
+
+    def _verify(self, op: VerifyDrafts | VerifyTree, sampled: Value) -> tuple[Value, ...]:
+        return self.builder.add_multi(
+            op, self.inputs["token_ids"], sampled, self.inputs["state"]
+        )
+
+    def _advance(
+        self, op: AdvanceRequests, accepted: Value, new: Value, *path: Value
+    ) -> tuple[Value, ...]:
+        operands = (*(self.inputs[name] for name in _ADVANCED), accepted, new)
+        kept = (self.inputs[name] for name in ("emitted", "step", COUNTS, "options"))
+        return self.builder.add_multi(op, *operands, *kept, *path)
 
 
 def _prefill(

@@ -5,10 +5,12 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.draft_tree import DraftTree
 from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
 from ascendfx.ir.ops import (
     AdvanceRequests,
     AlignDrafts,
+    BranchDrafts,
     CacheWrite,
     Call,
     GatherRows,
@@ -19,6 +21,7 @@ from ascendfx.ir.ops import (
     SampleTokens,
     ShiftTokens,
     VerifyDrafts,
+    VerifyTree,
 )
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import product
@@ -66,6 +69,10 @@ class FuseMtp(ProgramPass):
     number of rejected drafts, so that they end at the last accepted token and the wrong entries are
     written again. The hidden states that this reaches are kept from step to step, a few per place.
 
+    With ``branches``, the rows of a decode step are the nodes of a `DraftTree`, and rows of drafts
+    are always aligned: they follow the accepted path, one row for each of its nodes. `branch_drafts`
+    gives the nodes of a depth, of which the next depth reads the first.
+
     A decode step draws its drafts as their requests want them verified, and keeps what they were
     drawn from (`SampleDrafts`). A prefill drafts the most likely tokens and keeps nothing: such a
     draft counts as certain.
@@ -80,6 +87,7 @@ class FuseMtp(ProgramPass):
         drafts: The draft program of each depth, in serving form after the passes of the plan; equal
             ones are one function.
         chaining: Which hidden state depth ``j + 1`` reads of depth ``j``, one of `CHAININGS`.
+        branches: Candidates at each depth of a tree; empty: the drafts are a chain.
     """
 
     name: ClassVar[str] = "fuse-mtp"
@@ -87,6 +95,7 @@ class FuseMtp(ProgramPass):
 
     drafts: tuple[Program, ...]
     chaining: str = CHAININGS[0]
+    branches: tuple[int, ...] = ()
 
     def run(self, program: Program) -> PassResult:
         """Transform a closed step that returns hidden states.
@@ -99,7 +108,7 @@ class FuseMtp(ProgramPass):
         parts = _parts_of(self.drafts, self.chaining, program)
         distinct = tuple({id(part): part for part in parts}.values())
         licences = [draft_licence(each) for each in {id(d): d for d in self.drafts}.values()]
-        graphs = (_Step(program.main, parts).run(), *program.graphs[1:])
+        graphs = (_Step(program.main, parts, self.branches).run(), *program.graphs[1:])
         recipes = dict(program.recipes)
         for part in distinct:
             graphs += part.functions
@@ -209,11 +218,14 @@ class _Rows:
 class _Step:
     """Rebuilds the entry of a closed step with draft layers before it advances."""
 
-    def __init__(self, main: Graph, drafts: tuple[_Part, ...]) -> None:
+    def __init__(
+        self, main: Graph, drafts: tuple[_Part, ...], branches: tuple[int, ...] = ()
+    ) -> None:
         self._main = main
         self._drafts = drafts
         self._decodes = _decodes(main)
-        self._keeps = len(drafts) > 1
+        self._branches = branches
+        self._keeps = len(drafts) > 1 or bool(branches)
         self._block = block_tokens(Program((main,)))
         self._builder = GraphBuilder(main.name)
         self._moved: dict[Value, Value] = {}
@@ -264,7 +276,7 @@ class _Step:
             hidden = self._main.type_of(self._main.outputs[_HIDDEN_AT])
             wanted[HIDDEN_CACHE] = kept_hidden(hidden, len(self._drafts))
         self._inputs = {name: self._builder.add(Input(name, wanted[name])) for name in wanted}
-        if self._decodes:
+        if self._decodes and not self._branches:
             self._drawn = (self._inputs[DRAFT_IDS], self._inputs[DRAFT_PROBS])
         for value in self._main.inputs:
             op = self._main.op_of(value)
@@ -286,18 +298,19 @@ class _Step:
             at = self._inputs[LOGIT_ROWS], self._inputs["row_request"]
             shifted = self._builder.add(shift, ids, *at, new, self._inputs[KNOWN_TOKENS])
             return _Rows(shifted, hidden, self._inputs[LOGIT_ROWS], {}, kept=kept)
-        accepted, last, new = self._verified()
+        accepted, last, new, *path = self._verified()
         if not self._keeps:
             at = last, self._inputs["row_request"]
             ids = self._builder.add(ShiftTokens(0), self._inputs["token_ids"], *at, new)
             return _Rows(ids, hidden, last, {})
-        return self._aligned(hidden, accepted, new)
+        return self._aligned(hidden, accepted, new, *path)
 
-    def _aligned(self, hidden: Value, accepted: Value, new: Value) -> _Rows:
+    def _aligned(self, hidden: Value, accepted: Value, new: Value, *path: Value) -> _Rows:
         operands = (self._inputs[name] for name in ("token_ids", "block_table", "state"))
-        align = AlignDrafts(len(self._drafts), self._block)
+        nodes = 1 + DraftTree(self._branches).drafts if path else 0
+        align = AlignDrafts(len(self._drafts), self._block, nodes)
         ids, positions, slots, last, keep_at, found_at, recent = self._builder.add_multi(
-            align, *operands, accepted, new, self._inputs[RECENT]
+            align, *operands, accepted, new, self._inputs[RECENT], *path
         )
         kept = self._keep(hidden, keep_at)
         kind = self._builder.type_of(kept)
@@ -309,38 +322,44 @@ class _Step:
     def _keep(self, hidden: Value, slots: Value) -> Value:
         return self._builder.add(CacheWrite(), self._inputs[HIDDEN_CACHE], slots, hidden)
 
-    def _verified(self) -> tuple[Value, Value, Value]:
+    def _verified(self) -> tuple[Value, ...]:
+        """Return accepted drafts, last rows, new tokens and, of a tree, paths."""
         for position, node in enumerate(self._main.nodes):
-            if isinstance(node.op, VerifyDrafts):
-                accepted, last, new = (self._moved[Value(position, i)] for i in range(3))
-                return accepted, last, new
+            if isinstance(node.op, VerifyDrafts | VerifyTree):
+                return tuple(self._moved[Value(position, i)] for i in range(len(node.types)))
         raise AssertionError("a step that advances verifies")
 
     def _draft_all(self, rows: _Rows) -> tuple[tuple[Value, ...], list[Value]]:
-        """Return the token that each depth drafts, and all their caches."""
+        """Return the tokens that all depths draft, and all their caches."""
         ids, hidden = rows.ids, rows.hidden
         tokens: list[Value] = []
+        spine: Value | None = None
         caches: list[Value] = []
         for depth, part in enumerate(self._drafts):
-            if depth:
+            if spine is not None:
                 known = () if self._decodes else (self._inputs[KNOWN_TOKENS],)
                 shift = ShiftTokens(depth, known=not self._decodes)
                 at = rows.last, self._inputs["row_request"]
-                ids = self._builder.add(shift, ids, *at, tokens[-1], *known)
+                ids = self._builder.add(shift, ids, *at, spine, *known)
             made, hidden, *written = self._draft(part, depth, rows, (ids, hidden))
-            tokens.append(self._draw(depth, made) if self._decodes else made)
+            drafts = self._draw(depth, made) if self._decodes else (made,)
+            spine, *_ = drafts
+            tokens += drafts
             caches += written
         return tuple(tokens), caches
 
-    def _draw(self, depth: int, logits: Value) -> Value:
-        """Return the draft of a depth in a decode step, and keep what it was drawn from."""
-        choice = (self._inputs[name] for name in ("options", "state", "stop_ids"))
-        accepted, _, _ = self._verified()
+    def _draw(self, depth: int, logits: Value) -> tuple[Value, ...]:
+        """Return the drafts of a depth in a decode step, and keep what one was drawn from."""
+        options, state, stops = (self._inputs[name] for name in ("options", "state", "stop_ids"))
+        accepted, *_ = self._verified()
+        if self._branches:
+            branch = BranchDrafts(depth, self._branches[depth])
+            return self._builder.add_multi(branch, logits, state, stops, accepted)
         draft, *drawn = self._builder.add_multi(
-            SampleDrafts(depth), logits, *choice, accepted, *self._drawn
+            SampleDrafts(depth), logits, options, state, stops, accepted, *self._drawn
         )
         self._drawn = tuple(drawn)
-        return draft
+        return (draft,)
 
     def _draft(
         self, part: _Part, depth: int, rows: _Rows, read: tuple[Value, Value]

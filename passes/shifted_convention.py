@@ -8,15 +8,18 @@ from ascendfx.ir.location import UNKNOWN, Location
 from ascendfx.ir.ops import (
     AdvanceRequests,
     AlignDrafts,
+    BranchDrafts,
     CacheRead,
     CacheWrite,
     GatherRows,
+    MoveEntries,
     RaggedAttention,
     Rotary,
     SampleDrafts,
     SampleTokens,
     ShiftTokens,
     VerifyDrafts,
+    VerifyTree,
 )
 from ascendfx.ir.program import Program
 from ascendfx.passes.trace_step import Root, Step, StepTrace, Trace, trace_step
@@ -24,8 +27,6 @@ from ascendfx.passes.trace_step import Root, Step, StepTrace, Trace, trace_step
 DRAFT = "cache.draft."
 _HIDDEN = "cache.hidden"
 _KEPT = ("draft_ids", "draft_probs")
-_FIXED = 12
-"""Operands of `AdvanceRequests` before the drafts."""
 _ENDS = ("logit_rows", "logit_positions", "logit_requests")
 
 
@@ -47,7 +48,10 @@ def check_shifted_convention(program: Program) -> int:
       ids, positions, slots and last rows are those of `align_drafts`, for all depths alike, and
       hidden states of the main model are looked up for the same rows;
     * each cache is written once per step, at one depth, and read at that depth alone;
-    * what the draft of a depth was drawn from is kept at that depth until it is verified.
+    * what the draft of a depth was drawn from is kept at that depth until it is verified;
+    * in a step with a draft tree, the rows of drafts are aligned along the path that was verified;
+      the next depth reads the first candidate of each depth, and the next step verifies all of
+      them; entries of draft layers are not moved, because they are made of a chain.
 
     Args:
         program: A decode or prefill step, after `FuseMtp`.
@@ -72,6 +76,9 @@ def check_shifted_convention(program: Program) -> int:
         _check_cache(trace, rows, name, ids[: depth + 1])
     for step in trace.of(RaggedAttention):
         _check_attention(step, depths, ids, rows)
+    for step in trace.of(MoveEntries):
+        if any(map(_own, frozenset[str]().union(*(each.caches for each in step.operands)))):
+            _refuse("entries of a draft layer are moved, but its rows are a chain", step.location)
     _check_drawn(trace, ids)
     return len(ids)
 
@@ -111,7 +118,7 @@ def _own(name: str) -> bool:
 
 def _rows_of(trace: StepTrace) -> _Rows:
     inputs = {name: each.root for name, each in trace.inputs.items()}
-    verified, aligned = trace.of(VerifyDrafts), trace.of(AlignDrafts)
+    verified, aligned = trace.verified, trace.of(AlignDrafts)
     shared = [inputs[name] for name in ("row_request", "block_table")]
     positions, slots = inputs["positions"], inputs["slots"]
     if not trace.of(AdvanceRequests):
@@ -121,13 +128,15 @@ def _rows_of(trace: StepTrace) -> _Rows:
         return _Rows(inputs["token_ids"], None, positions, slots, last, ends, new, known, *shared)
     if len(verified) != 1 or len(aligned) > 1:
         _refuse("a decode step verifies its drafts once, and aligns their rows at most once")
-    accepted, last, new = (each.root for each in verified[0].results)
+    accepted, last, new, *path = (each.root for each in verified[0].results)
     if verified[0].operands[0].root != inputs["token_ids"]:
         _refuse("other tokens are verified than those of the step", verified[0].location)
+    if path and not aligned:
+        _refuse("rows of drafts are those of a tree", verified[0].location)
     first, ends = None, frozenset({last, accepted})
     for step in aligned:
         names = ("token_ids", "block_table", "state")
-        wanted = (*(inputs[name] for name in names), accepted, new, inputs["recent"])
+        wanted = (*(inputs[name] for name in names), accepted, new, inputs["recent"], *path)
         if tuple(each.root for each in step.operands) != wanted:
             _refuse("rows are aligned by other tensors than those of the step", step.location)
         first, positions, slots, last = (each.root for each in step.results[:4])
@@ -176,6 +185,7 @@ def _chain(trace: StepTrace, rows: _Rows) -> list[Root]:
                 step.location,
             )
         made = ids[-1] in new.tokens if ids else new.root == rows.new
+        made = made and not (new.root.value.result and trace.of(BranchDrafts))
         if not made or (depth > 1 and new.root == drafted):
             _refuse(f"the token behind the last row of depth {depth} is another", step.location)
         drafted = new.root
@@ -239,25 +249,32 @@ def _check_drawn(trace: StepTrace, ids: list[Root]) -> None:
     for step in trace.of(SampleTokens):
         if kept and [each.root for each in step.operands[-2:]] != kept:
             _refuse("tokens are chosen by other drafts than those of the step", step.location)
-    drawn = trace.of(SampleDrafts)
+    drawn = [step for step in trace.steps if isinstance(step.op, BranchDrafts | SampleDrafts)]
     for depth, step in enumerate(drawn):
-        logits, *_, accepted, tokens, probabilities = step.operands
-        op = cast("SampleDrafts", step.op)
+        logits, *operands = step.operands
+        op = cast("BranchDrafts | SampleDrafts", step.op)
+        accepted = operands[2] if isinstance(op, BranchDrafts) else operands[3]
         if (
             op.depth != depth
             or ids[depth] not in logits.tokens
             or logits.tokens & {*ids[depth + 1 :]}
         ):
             _refuse(f"draft {op.depth} is drawn from logits of another depth", step.location)
-        if accepted.root != trace.of(VerifyDrafts)[0].results[0].root:
+        if accepted.root != trace.verified[0].results[0].root:
             _refuse(f"draft {depth} is drawn behind another token", step.location)
-        if [tokens.root, probabilities.root] != kept:
-            _refuse(f"what draft {depth} is drawn from is kept elsewhere", step.location)
-        kept = [each.root for each in step.results[1:]]
+        if isinstance(op, SampleDrafts):
+            if [each.root for each in operands[4:]] != kept:
+                _refuse(f"what draft {depth} is drawn from is kept elsewhere", step.location)
+            kept = [each.root for each in step.results[1:]]
     for step in trace.of(AdvanceRequests) if drawn else ():
-        if [each.root for each in step.operands[_FIXED:]] != [
-            each.results[0].root for each in drawn
-        ]:
+        op = cast("AdvanceRequests", step.op)
+        made = [
+            each.root
+            for step in drawn
+            for each in (step.results if isinstance(step.op, BranchDrafts) else step.results[:1])
+        ]
+        path = [each.root for each in trace.verified[0].results[3:]]
+        if [each.root for each in step.operands[op.fixed - len(path) :]] != [*path, *made]:
             _refuse("the next step verifies other drafts than those drawn", step.location)
 
 

@@ -23,6 +23,7 @@ KNOWN_TOKENS = "known_tokens"
 RECENT, HIDDEN_SLOTS, HIDDEN_CACHE = "recent", "hidden_slots", f"{CACHE_PREFIX}hidden"
 COUNTS = f"{CACHE_PREFIX}counts"
 DRAFT_IDS, DRAFT_PROBS = "draft_ids", "draft_probs"
+ANCESTORS = "ancestors"
 PLACES = named_size("places")
 """Requests of a decode step, in every plan of a package."""
 
@@ -41,12 +42,14 @@ _CHOICE: dict[str, TensorType] = {
 """How each request wants its tokens, what it has done, and which tokens end it."""
 
 
-def decode_controls(drafts: int) -> dict[str, TensorType]:
-    """Return the inputs of a decode step with ``drafts`` draft tokens per request."""
+def decode_controls(drafts: int, *, tree: bool = False) -> dict[str, TensorType]:
+    """Return the inputs of a decode step with ``drafts`` draft tokens per request, or nodes."""
     rows = {name: kind for name, kind in CONTROLS.items() if name != LOGIT_ROWS}
     emitted = TensorType(DType.I32, (STEPS, REQUESTS, drafts + 2))
     step = TensorType(DType.I32, (STEP_COLUMNS,))
     kept = kept_drafts(drafts) if drafts else {}
+    if tree:
+        kept = {ANCESTORS: rows["positions"]}
     return {**rows, **_CHOICE, "emitted": emitted, "step": step, **kept}
 
 

@@ -10,12 +10,14 @@ from ascendfx.ir.ops import (
     Add,
     AdvanceRequests,
     AlignDrafts,
+    BranchDrafts,
     CacheRead,
     CacheWrite,
     Call,
     Constant,
     GatherRows,
     Input,
+    MoveEntries,
     Param,
     RaggedAttention,
     Rotary,
@@ -24,6 +26,7 @@ from ascendfx.ir.ops import (
     ShiftTokens,
     Subtract,
     VerifyDrafts,
+    VerifyTree,
 )
 from ascendfx.ir.program import Program
 
@@ -88,23 +91,31 @@ class StepTrace:
         """Return the steps of one operation."""
         return [step for step in self.steps if isinstance(step.op, kind)]
 
+    @property
+    def verified(self) -> list[Step]:
+        """The steps that find which drafts are accepted."""
+        return [step for step in self.steps if isinstance(step.op, VerifyDrafts | VerifyTree)]
+
 
 _KEPT = (
     AdvanceRequests,
     AlignDrafts,
+    BranchDrafts,
     CacheRead,
     CacheWrite,
     GatherRows,
+    MoveEntries,
     RaggedAttention,
     Rotary,
     SampleDrafts,
     SampleTokens,
     ShiftTokens,
     VerifyDrafts,
+    VerifyTree,
 )
 
 
-_Chosen = AdvanceRequests | SampleTokens | VerifyDrafts
+_Chosen = AdvanceRequests | SampleTokens | VerifyDrafts | VerifyTree
 """What decides about tokens: its results are other tokens than those it reads."""
 
 
@@ -158,10 +169,12 @@ def _result(node: Node, operands: tuple[Trace, ...], root: Root) -> Trace:
         return Trace(root, tokens=alone)
     if isinstance(op, AlignDrafts) and root.value.result == 1:
         return Trace(root, positions=alone, counts=True)
-    if isinstance(op, SampleDrafts) and root.value.result == 0:
+    if isinstance(op, BranchDrafts) or (isinstance(op, SampleDrafts) and not root.value.result):
         return Trace(root, tokens=operands[0].tokens)
     if isinstance(op, AlignDrafts | Constant | Param | SampleDrafts | _Chosen):
         return Trace(root, counts=isinstance(op, Constant | Param))
+    if isinstance(op, MoveEntries):
+        return operands[root.value.result]
     whole = _joined(operands, root)
     if isinstance(op, CacheWrite):
         return Trace(operands[0].root, whole.tokens, whole.positions, operands[0].caches)

@@ -54,7 +54,11 @@ def serving_passes(
 
 
 def closing_passes(
-    plan: str, drafts: Sequence[Program] = (), *, chaining: str = CHAININGS[0]
+    plan: str,
+    drafts: Sequence[Program] = (),
+    *,
+    chaining: str = CHAININGS[0],
+    branches: tuple[int, ...] = (),
 ) -> tuple[ProgramPass, ...]:
     """Return the passes from the program of a plan to the step that needs no host.
 
@@ -62,9 +66,10 @@ def closing_passes(
         plan: ``decode`` or ``prefill``.
         drafts: The draft program of each depth; see `FuseMtp`.
         chaining: Which hidden state a depth hands to the next.
+        branches: Candidates at each depth of a draft tree; empty: the drafts are a chain.
     """
-    fused = (FuseMtp(tuple(drafts), chaining),) if drafts else ()
-    return (CloseStep(plan, len(drafts)), *fused, ShareCommon(), DropUnused())
+    fused = (FuseMtp(tuple(drafts), chaining, branches),) if drafts else ()
+    return (CloseStep(plan, len(drafts), branches), *fused, ShareCommon(), DropUnused())
 
 
 _CLEAN_UP: tuple[ProgramPass, ...] = (

@@ -34,6 +34,7 @@ _MOVEMENTS: tuple[type[Op], ...] = (
     ops.AdvanceRequests,
     ops.AlignDrafts,
     ops.Argmax,
+    ops.BranchDrafts,
     ops.CacheRead,
     ops.CacheWrite,
     ops.CombineExperts,

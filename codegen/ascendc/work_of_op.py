@@ -17,6 +17,7 @@ _SCORE_SLOTS = 9
 
 _SLOTS: Mapping[type[Op], int] = {
     ops.Argmax: 2,
+    ops.BranchDrafts: 13,
     ops.Cos: 8,
     ops.Sin: 8,
     ops.Divide: 2,
@@ -175,7 +176,7 @@ def _advance(_: Op, operands: Types, __: Types) -> Work:
     Of the counts an element per row is written.
     """
     rows, _positions, slots, _table, state, stops, accepted, new, *others = operands
-    emitted, _step, _counts, options, *drafts = others
+    emitted, _step, _counts, options, *drafts = others  # of a tree, with the path
     entry = emitted.with_shape(emitted.shape[1:])
     moved = bytes_of(rows, rows, rows, rows, slots, state, state, stops, accepted, new, entry)
     more = bytes_of(accepted, *drafts, options, rows)
@@ -190,8 +191,8 @@ def _sample(op: Op, operands: Types, results: Types) -> Work:
 
 def _align(_: Op, operands: Types, results: Types) -> Work:
     """Of the table of blocks a column or two is read."""
-    rows, _table, state, accepted, new, recent = operands
-    moved = bytes_of(rows, state, accepted, new, recent, *results)
+    rows, _table, *others = operands
+    state, moved = others[0], bytes_of(rows, *others, *results)
     return Work(vector_slots=_elements(state), bytes=moved)
 
 

@@ -44,6 +44,7 @@ TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.AlignDrafts: Translation(device_only.device_only),
     ops.Argmax: Translation(ordering.argmax),
     ops.Attention: Translation(attention.attention, function=True),
+    ops.BranchDrafts: Translation(device_only.device_only),
     ops.CacheRead: Translation(indexing.cache_read, function=True),
     ops.CacheWrite: Translation(indexing.cache_write, function=True),
     ops.Cast: Translation(elementwise.cast),

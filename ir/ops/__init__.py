@@ -6,6 +6,7 @@ from ascendfx.ir.ops.advance_requests import AdvanceRequests
 from ascendfx.ir.ops.align_drafts import AlignDrafts
 from ascendfx.ir.ops.argmax import Argmax
 from ascendfx.ir.ops.attention import Attention
+from ascendfx.ir.ops.branch_drafts import BranchDrafts
 from ascendfx.ir.ops.cache_read import CacheRead
 from ascendfx.ir.ops.cache_write import CacheWrite
 from ascendfx.ir.ops.call import Call
@@ -83,6 +84,7 @@ __all__ = [
     "AlignDrafts",
     "Argmax",
     "Attention",
+    "BranchDrafts",
     "CacheRead",
     "CacheWrite",
     "Call",
@@ -160,6 +162,7 @@ OPS: tuple[type[Op], ...] = (
     AlignDrafts,
     Argmax,
     Attention,
+    BranchDrafts,
     CacheRead,
     CacheWrite,
     Call,

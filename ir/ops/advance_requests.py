@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from ascendfx.ir.diagnostic import OpTypeError
+from ascendfx.ir.draft_tree import depths_of
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.ops.verify_drafts import fits_places, places_of
 from ascendfx.ir.step_state import OPTION_COLUMNS, STEP_COLUMNS, STOP_COLUMNS, Finish, State
@@ -32,6 +33,7 @@ class AdvanceRequests(Op):
     | ``step`` | i32 ``[8]``, element 0 counts steps | 5 |
     | ``counts`` | i32 ``[places, vocab]``, see `SampleTokens` | 6 |
     | ``options`` | f32 ``[requests, 16]`` | |
+    | ``path`` | i32 ``[requests, drafts + 1]``, of `VerifyTree`; only with ``parents`` | |
     | ``draft_tokens`` | ``drafts`` operands i32 ``[requests]``, or none | |
 
     A place that runs (``FINISHED`` is 0) emits its accepted drafts and then its new token, up to
@@ -47,12 +49,18 @@ class AdvanceRequests(Op):
     ``DRAFTED = min(DRAFTS, drafts)`` if there are draft tokens, else 0. Other places keep tokens
     and positions; their slots are -1, so that they store nothing.
 
+    With ``parents`` the rows are nodes of a tree, and drafts are those of its nodes: a place emits
+    the tokens along ``path``, node ``i`` stands at position ``LENGTH`` + its depth and has the slot
+    of ``LENGTH + i``, and ``PROPOSED`` grows by the depth of node ``DRAFTED``, so that it counts
+    what can be accepted.
+
     Each token that a place emits adds 2 to its element of ``counts`` in row ``PLACE``, if the
     request's options have penalties.
 
     Attributes:
         drafts: Draft tokens of a place.
         block: Tokens of a block of the caches.
+        parents: Of each node of a tree, see `VerifyTree`; empty: the rows are a chain.
     """
 
     mnemonic: ClassVar[str] = "advance_requests"
@@ -60,6 +68,12 @@ class AdvanceRequests(Op):
 
     drafts: int
     block: int = 128
+    parents: tuple[int, ...] = ()
+
+    @property
+    def fixed(self) -> int:
+        """Operands before the draft tokens."""
+        return _FIXED + bool(self.parents)
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Return the types of the operands that change.
@@ -67,9 +81,10 @@ class AdvanceRequests(Op):
         Raises:
             OpTypeError: The number of operands, their shapes or formats do not fit.
         """
-        if len(operands) not in (_FIXED, _FIXED + self.drafts):
+        fixed = self.fixed
+        if len(operands) not in (fixed, fixed + self.drafts):
             raise OpTypeError(
-                f"advance_requests: {len(operands)} operands; {_FIXED} are wanted, and "
+                f"advance_requests: {len(operands)} operands; {fixed} are wanted, and "
                 f"{self.drafts} draft tokens or none"
             )
         token_ids, positions, slots, table, state, stops, accepted, new = operands[:8]
@@ -82,15 +97,20 @@ class AdvanceRequests(Op):
             )
         if not token_ids == positions == slots:
             raise OpTypeError(f"advance_requests: {positions} and {slots} must be {token_ids}")
-        for kind in (accepted, new, *operands[_FIXED:]):
+        for kind in (accepted, new, *operands[fixed:]):
             if kind != places:
                 raise OpTypeError(f"advance_requests: {kind} must be {places}")
+        if self.parents and len(self.parents) != self.drafts + 1:
+            raise OpTypeError(
+                f"advance_requests: {self.parents} are not the parents of {self.drafts} drafts"
+            )
         tables = (
             (table, (*places.shape, *table.shape[-1:])),
             (stops, (*places.shape, STOP_COLUMNS)),
             (emitted, (*emitted.shape[:1], *places.shape, self.drafts + 2)),
             (step, (STEP_COLUMNS,)),
             (counts, counts.shape),
+            *((path, (*places.shape, self.drafts + 1)) for path in operands[_FIXED:fixed]),
         )
         for kind, shape in tables:
             if kind != TensorType(DType.I32, shape):
@@ -109,12 +129,18 @@ class AdvanceRequests(Op):
         """Advance all places at once."""
         token_ids, positions, slots, table, state, stops, accepted, new = operands[:8]
         emitted, step, counts, options = operands[8:_FIXED]
-        drafts = operands[_FIXED:]
+        path, drafts = operands[_FIXED : self.fixed], operands[self.fixed :]
+        columns = np.arange(self.drafts + 1)
+        depths = np.array(depths_of(self.parents) or columns)
         ids, positions, slots = (
             each.reshape(-1, self.drafts + 1) for each in (token_ids, positions, slots)
         )
         runs = state[:, State.FINISHED] == Finish.RUNS
-        tokens = _appended(ids, accepted, new)
+        ordered, proposed = ids, state[:, State.DRAFTED].copy()
+        if path:
+            ordered = np.take_along_axis(ids, np.maximum(path[0], 0), axis=1)
+            proposed = depths[np.clip(proposed, 0, self.drafts)]
+        tokens = _appended(ordered, accepted, new)
         count, finish = _cut(tokens, accepted, state, stops)
         count = np.where(runs, count, 0)
         goes_on = runs & (finish == Finish.RUNS)
@@ -123,7 +149,7 @@ class AdvanceRequests(Op):
         state[:, State.FINISHED] = np.where(runs, finish, state[:, State.FINISHED])
         state[:, State.GENERATED] += count
         for column, more in (
-            (State.PROPOSED, state[:, State.DRAFTED].copy()),
+            (State.PROPOSED, proposed),
             (State.ACCEPTED, accepted),
             (State.STEPS, 1),
         ):
@@ -135,10 +161,10 @@ class AdvanceRequests(Op):
         following = np.zeros_like(ids)
         for column, each in enumerate((new, *drafts)):
             following[:, column] = each
-        places = state[:, State.LENGTH, None] + np.arange(self.drafts + 1)
+        length = state[:, State.LENGTH, None]
         on = goes_on[:, None]
         emitted = emitted.copy()
-        cut = np.where(np.arange(self.drafts + 1) < count[:, None], tokens, -1)
+        cut = np.where(columns < count[:, None], tokens, -1)
         emitted[step[0] % len(emitted)] = np.concatenate([count[:, None], cut], axis=1)
         step = step.copy()
         step[0] += 1
@@ -148,8 +174,8 @@ class AdvanceRequests(Op):
         np.add.at(counts, (state[which, State.PLACE], counted[which, column]), 2)
         return (
             np.where(on, following, ids).reshape(-1),
-            np.where(on, places, positions).reshape(-1),
-            np.where(on, _slots(table, places, self.block), -1).reshape(-1),
+            np.where(on, length + depths, positions).reshape(-1),
+            np.where(on, _slots(table, length + columns, self.block), -1).reshape(-1),
             state,
             emitted,
             step,

@@ -30,6 +30,7 @@ class AlignDrafts(Op):
     | ``state`` | i32 ``[requests, 16]``, see `ascendfx.ir.step_state.State` |
     | ``accepted``, ``new_tokens`` | i32 ``[requests]``, of `VerifyDrafts` |
     | ``recent`` | i32 ``[requests, 8]``: the tokens before ``LENGTH``, newest first |
+    | ``path`` | i32 ``[requests, nodes]``, of `VerifyTree`; only with ``nodes`` |
 
     | result | type |
     |---|---|
@@ -44,9 +45,16 @@ class AlignDrafts(Op):
     Rows before the text have token 0, position 0 and slot -1. Places that do not run keep nothing:
     slots and results 4 are -1.
 
+    With ``nodes``, the rows of the main model are those of a tree whose longest path has ``drafts``
+    drafts, and a place has as many draft rows, so that both have the same row numbers. Tokens and
+    hidden states are those along the path; of other nodes nothing is kept. The first ``drafts + 1``
+    draft rows are those above; the last of them is the last row; those behind it are as rows before
+    the text: they see one token and store nothing.
+
     Attributes:
-        drafts: Draft tokens of a place, at least 1 and at most 8.
+        drafts: Draft tokens that can be accepted together, at least 1 and at most 8.
         block: Tokens of a block of the caches.
+        nodes: Rows of a place in a tree; 0: the rows are a chain.
     """
 
     mnemonic: ClassVar[str] = "align_drafts"
@@ -54,6 +62,12 @@ class AlignDrafts(Op):
 
     drafts: int
     block: int = 128
+    nodes: int = 0
+
+    @property
+    def rows(self) -> int:
+        """Rows of a place."""
+        return self.nodes or self.drafts + 1
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
         """Return the types of rows, last rows and recent tokens.
@@ -61,9 +75,14 @@ class AlignDrafts(Op):
         Raises:
             OpTypeError: Shapes or formats do not fit.
         """
-        token_ids, table, state, accepted, new, recent = operands
+        token_ids, table, state, accepted, new, recent, *path = operands
         places = places_of(state)
-        if places is None or not fits_places(token_ids, places, self.drafts):
+        if len(path) != bool(self.nodes) or self.rows <= self.drafts:
+            raise OpTypeError(
+                f"align_drafts: {len(operands)} operands do not fit {self.drafts} drafts on a path "
+                f"of {self.nodes} nodes"
+            )
+        if places is None or not fits_places(token_ids, places, self.rows - 1):
             raise OpTypeError(
                 f"align_drafts: rows {token_ids} do not fit {self.drafts} drafts of the places "
                 f"{state}"
@@ -75,6 +94,7 @@ class AlignDrafts(Op):
             (accepted, places.shape),
             (new, places.shape),
             (recent, (*places.shape, RECENT_COLUMNS)),
+            *((each, (*places.shape, self.nodes)) for each in path),
         )
         for kind, shape in wanted:
             if kind != TensorType(DType.I32, shape):
@@ -83,19 +103,22 @@ class AlignDrafts(Op):
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """Align all places at once."""
-        token_ids, table, state, accepted, new, recent = operands
-        count, rows = len(state), self.drafts + 1
+        token_ids, table, state, accepted, new, recent, *path = operands
+        count, rows = len(state), self.rows
+        tokens = token_ids.reshape(count, rows)
+        if path:
+            tokens = np.take_along_axis(tokens, np.maximum(path[0], 0), axis=1)
         length, runs = state[:, State.LENGTH, None], state[:, State.FINISHED, None] == Finish.RUNS
         # Tokens from position LENGTH - 8 to LENGTH + drafts, and the new one behind the accepted.
-        known = np.concatenate([recent[:, ::-1], token_ids.reshape(count, rows)], axis=1)
+        known = np.concatenate([recent[:, ::-1], tokens], axis=1)
         known = np.concatenate([known, new[:, None]], axis=1)
         behind = RECENT_COLUMNS + accepted[:, None] + 1
         known[np.arange(count)[:, None], behind] = new[:, None]
 
         columns = np.arange(rows)
         places = length + accepted[:, None] - self.drafts + columns
-        inside = places >= 0
-        held = RECENT_COLUMNS + accepted[:, None] - self.drafts + columns + 1
+        inside = (places >= 0) & (columns <= self.drafts)
+        held = behind - self.drafts + np.minimum(columns, self.drafts)
         ids = np.where(inside, np.take_along_axis(known, held, axis=1), 0)
         places = np.where(inside, places, 0)
         column, offset = np.divmod(places, self.block)
@@ -107,6 +130,10 @@ class AlignDrafts(Op):
         window = hidden_window(self.drafts)
         first = np.arange(count)[:, None] * window
         kept = np.where(runs, first + (length + columns) % window, -1)
+        if path:
+            which, depth = np.nonzero(path[0] >= 0)
+            along, kept = kept, np.full_like(kept, -1)
+            kept[which, path[0][which, depth]] = along[which, depth]
         newest = behind - 1 - np.arange(RECENT_COLUMNS)
         return (
             ids.reshape(-1),

@@ -20,6 +20,7 @@ from ascendfx.codegen.ascendc.kernel import (
 from ascendfx.codegen.ascendc.kernels.advance_requests_text import (
     CAUSE,
     PENALISED,
+    tree_text,
     write_addend,
     write_step_back,
     write_step_number,
@@ -71,6 +72,7 @@ class AdvanceRequestsPlan:
         counted: Rows of the table of counts.
         vocabulary: Columns of the table of counts.
         drafting: Whether the next step has drafts; else its rows carry placeholders.
+        parents: Of the nodes of a tree; empty: the rows are a chain.
         table_columns: Columns of the table that the rows of a place can need.
         step: Places of a core at a time.
         blocks: Vector cores used.
@@ -87,6 +89,7 @@ class AdvanceRequestsPlan:
     counted: int
     vocabulary: int
     drafting: bool
+    parents: tuple[int, ...]
     table_columns: int
     step: int
     blocks: int
@@ -105,6 +108,7 @@ def plan_advance_requests(
     counted: int,
     vocabulary: int,
     drafting: bool,
+    parents: tuple[int, ...] = (),
     target: Target,
 ) -> AdvanceRequestsPlan:
     """Choose the places of a core.
@@ -133,6 +137,8 @@ def plan_advance_requests(
         "ACCEPTED": 1,
         "NEW": 1,
     }
+    if parents:
+        widths["PATH"] = rows
     drafting = drafting and drafts > 0
     if drafting:
         widths |= {f"DRAFT_{i}": 1 for i in range(drafts)}
@@ -157,6 +163,7 @@ def plan_advance_requests(
         counted,
         vocabulary,
         drafting,
+        parents,
         table_columns,
         step,
         blocks,
@@ -170,7 +177,8 @@ def emit_advance_requests(plan: AdvanceRequestsPlan, name: str) -> Kernel:
     """Return the kernel.
 
     Arguments ``token_ids, positions, slots, block_table, state, stop_ids, accepted, new_tokens,
-    emitted, step, counts, options[, draft_0, ...], sizes``; those that change are read and written.
+    emitted, step, counts, options[, path][, draft_0, ...], sizes``; those that change are read and
+    written.
     """
     requests = plan.requests.capacity
     rows = plan.drafts + 1
@@ -187,6 +195,7 @@ def emit_advance_requests(plan: AdvanceRequestsPlan, name: str) -> Kernel:
         ("step", Direction.IN_OUT, STEP_COLUMNS),
         ("counts", Direction.IN_OUT, plan.counted * plan.vocabulary),
         ("options", Direction.IN, OPTION_COLUMNS * requests),
+        *((("path", Direction.IN, rows * requests),) if plan.parents else ()),
         *(
             (f"draft_{i}", Direction.IN, requests)
             for i in range(plan.drafts if plan.drafting else 0)
@@ -201,7 +210,8 @@ def emit_advance_requests(plan: AdvanceRequestsPlan, name: str) -> Kernel:
     )
     kind = KernelKind.SYNCED_VECTOR if plan.blocks > 1 else KernelKind.VECTOR
     out = CppWriter()
-    write_head(out, _comment(plan, name), _constants(plan), f"{CAUSE}\n{PENALISED}")
+    tree = f"\n{tree_text(plan.parents)}" if plan.parents else ""
+    write_head(out, _comment(plan, name), _constants(plan), f"{CAUSE}\n{PENALISED}{tree}")
     with kernel_function(out, name, arguments, kind):
         write_size(out, "requests", plan.requests)
         write_places(out)
@@ -209,7 +219,8 @@ def emit_advance_requests(plan: AdvanceRequestsPlan, name: str) -> Kernel:
         write_step_number(out, synced=plan.blocks > 1)
         write_addend(out)
         with out.block("for (uint32_t start = first; start < last; start += STEP)"):
-            write_tile(out, plan.drafts if plan.drafting else 0, plan.places.starts)
+            drafts = plan.drafts if plan.drafting else 0
+            write_tile(out, drafts, plan.places.starts, tree=bool(plan.parents))
         out.line("addendQueue.FreeTensor(addend);")
         write_step_back(out, synced=plan.blocks > 1)
     return Kernel(name, _FAMILY, kind, plan.blocks, arguments, out.text())
@@ -217,6 +228,8 @@ def emit_advance_requests(plan: AdvanceRequestsPlan, name: str) -> Kernel:
 
 def _comment(plan: AdvanceRequestsPlan, name: str) -> tuple[str, ...]:
     behind = "draft tokens" if plan.drafting else "placeholders"
+    if plan.parents:
+        behind += f" below {', '.join(map(str, plan.parents))}"
     return (
         f"{name}: emits the tokens of a step and prepares the next one, in place: places of "
         f"{plan.drafts + 1} rows (the new token, {behind}),",

@@ -1,9 +1,10 @@
 """The text of `advance_requests`."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.kernels.vector_kernel import through_queue
+from ascendfx.ir.draft_tree import depths_of
 
 CAUSE = """\
 // Why a token does not follow `total` emitted ones, or that it does. No stop token is negative
@@ -93,6 +94,39 @@ if (IsPenalised(options, i * OPTION_COLUMNS)) {
 """
 
 
+_OF_TREE = (
+    ("places.GetValue(row + 1 + j) : newToken", "Along(places, i, j + 1) : newToken"),
+    ("proposed + drafted", "proposed + DepthOf(drafted)"),
+    ("GetValue(POSITIONS + row + j))", "GetValue(POSITIONS + row)) + j"),
+)
+"""What differs where the rows are nodes of a tree: the text that a chain has, and the tree's."""
+
+
+def tree_text(parents: Sequence[int]) -> str:
+    """Return what tells of a tree, as text."""
+    packed = sum(depth << 4 * node for node, depth in enumerate(depths_of(parents)))
+    return f"""\
+// Four bits for the depth of each node.
+constexpr uint64_t DEPTHS = 0x{packed:x};
+
+__aicore__ inline int32_t DepthOf(uint32_t node) {{
+    return static_cast<int32_t>(DEPTHS >> (4 * node)) % 16;
+}}
+
+// The token at a depth of the accepted path.
+__aicore__ inline int32_t Along(const LocalTensor<int32_t>& places, uint32_t i, uint32_t depth) {{
+    const int32_t node = places.GetValue(PATH + i * ROWS + depth);
+    return places.GetValue(IDS + i * ROWS + node);
+}}
+"""
+
+
+def _lines(text: str, *, tree: bool) -> list[str]:
+    for chain, other in _OF_TREE if tree else ():
+        text = text.replace(chain, other)
+    return text.splitlines()
+
+
 def write_step_number(out: CppWriter, *, synced: bool) -> None:
     """Read which entry of the ring this step fills."""
     with through_queue(out, "stepQueue", "stepLocal", "int32_t"):
@@ -119,7 +153,7 @@ def write_addend(out: CppWriter) -> None:
         out.line("addend.SetValue(0, 2);")
 
 
-def write_tile(out: CppWriter, drafts: int, starts: Mapping[str, int]) -> None:
+def write_tile(out: CppWriter, drafts: int, starts: Mapping[str, int], *, tree: bool) -> None:
     """Advance the places of one tile; ``drafts`` draft tokens each, or placeholders."""
     out.line("const uint32_t count = start + STEP < last ? STEP : last - start;")
     with through_queue(out, "placeQueue", "places", "int32_t"):
@@ -132,9 +166,9 @@ def write_tile(out: CppWriter, drafts: int, starts: Mapping[str, int]) -> None:
         through_queue(out, "tableQueue", "table", "int32_t"),
         out.block("for (uint32_t i = 0; i < count; ++i)"),
     ):
-        _write_place(out, drafts)
+        _write_place(out, drafts, tree=tree)
     with out.block("for (uint32_t i = 0; i < count; ++i)"):
-        out.lines(_SLOTS.splitlines())
+        out.lines(_lines(_SLOTS, tree=tree))
     out.line("resultQueue.EnQue(results);")
     out.line("results = resultQueue.DeQue<int32_t>();")
     _write_results(out)
@@ -153,6 +187,7 @@ def _copied(starts: Mapping[str, int]) -> list[tuple[str, str, str]]:
         "OPTIONS": ("options", " * OPTION_COLUMNS"),
         "ACCEPTED": ("accepted", ""),
         "NEW": ("new_tokens", ""),
+        "PATH": ("path", " * ROWS"),
     }
     return [(region, *tensors.get(region, (region.lower(), ""))) for region in starts]
 
@@ -162,7 +197,7 @@ def _region(name: str) -> str:
     return f"places[{name}]" + (".ReinterpretCast<float>()" if name == "OPTIONS" else "")
 
 
-def _write_place(out: CppWriter, drafts: int) -> None:
+def _write_place(out: CppWriter, drafts: int, *, tree: bool) -> None:
     out.lines(
         (
             "const uint32_t row = IDS + i * ROWS;",
@@ -175,7 +210,7 @@ def _write_place(out: CppWriter, drafts: int) -> None:
         )
     )
     with out.block("if (finished == FINISH_RUNS)"):
-        out.lines(_EMIT.splitlines())
+        out.lines(_lines(_EMIT, tree=tree))
     out.line("results.SetValue(entry, emitted);")
     with out.block("for (uint32_t j = emitted; j < ROWS; ++j)"):
         out.line("results.SetValue(entry + 1 + j, -1);")
@@ -194,7 +229,8 @@ def _write_place(out: CppWriter, drafts: int) -> None:
         for draft in range(drafts):
             out.line(f"places.SetValue(row + {draft + 1}, places.GetValue(DRAFT_{draft} + i));")
         with out.block("for (uint32_t j = 0; j < ROWS; ++j)"):
-            out.line("places.SetValue(POSITIONS + i * ROWS + j, length + j);")
+            behind = "DepthOf(j)" if tree else "j"
+            out.line(f"places.SetValue(POSITIONS + i * ROWS + j, length + {behind});")
             if not drafts:
                 with out.block("if (j > 0)"):
                     out.line("places.SetValue(row + j, 0);")

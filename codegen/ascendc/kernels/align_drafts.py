@@ -89,6 +89,32 @@ for (uint32_t j = RECENT_COLUMNS; j > 0; --j) {
 }
 """
 
+_OF_TREE = (
+    (
+        "places.GetValue(IDS + i * ROWS + offset)",
+        "places.GetValue(IDS + i * ROWS + places.GetValue(PATH + i * ROWS + offset))",
+    ),
+    ("static_cast<int32_t>(ROWS - 1)", "static_cast<int32_t>(DRAFTS)"),
+    ("bool inside = length + offset >= 0;", "bool inside = length + offset >= 0 && j <= DRAFTS;"),
+    (
+        """\
+    results.SetValue(OUT_KEPT_AT + row,
+                     runs ? static_cast<int32_t>(kept + (length + j) % WINDOW) : -1);
+}
+""",
+        """\
+    results.SetValue(OUT_KEPT_AT + row, -1);
+}
+for (int32_t j = 0; runs && j <= accepted; ++j) {
+    const uint32_t row = i * ROWS + places.GetValue(PATH + i * ROWS + j);
+    results.SetValue(OUT_KEPT_AT + row, static_cast<int32_t>(kept + (length + j) % WINDOW));
+}
+""",
+    ),
+    ("(start + i) * ROWS + ROWS - 1", "(start + i) * ROWS + DRAFTS"),
+)
+"""What differs where the rows are nodes of a tree: the text that a chain has, and the tree's."""
+
 _TABLE = """\
 const uint32_t state = STATE + i * STATE_COLUMNS;
 const int32_t newest = places.GetValue(state + STATE_LENGTH) + places.GetValue(ACCEPTED + i);
@@ -109,7 +135,8 @@ class AlignDraftsPlan:
 
     Attributes:
         requests: Number of places, read from the device.
-        drafts: Draft tokens of a place.
+        drafts: Draft tokens of a place that can be accepted together.
+        nodes: Rows of a place in a tree; 0: the rows are a chain.
         block: Tokens of a block of the caches.
         table_blocks: Columns of the table of blocks.
         table_columns: Columns of the table that the rows of a place can need.
@@ -122,6 +149,7 @@ class AlignDraftsPlan:
 
     requests: DeviceSize
     drafts: int
+    nodes: int
     block: int
     table_blocks: int
     table_columns: int
@@ -131,9 +159,20 @@ class AlignDraftsPlan:
     results: Regions
     buffers: tuple[LocalBuffer, ...]
 
+    @property
+    def rows(self) -> int:
+        """Rows of a place."""
+        return self.nodes or self.drafts + 1
+
 
 def plan_align_drafts(
-    *, requests: DeviceSize, drafts: int, block: int, table_blocks: int, target: Target
+    *,
+    requests: DeviceSize,
+    drafts: int,
+    block: int,
+    table_blocks: int,
+    target: Target,
+    nodes: int = 0,
 ) -> AlignDraftsPlan:
     """Choose the places of a core.
 
@@ -147,10 +186,11 @@ def plan_align_drafts(
         block=block,
         table_blocks=table_blocks,
     )
-    rows = drafts + 1
+    rows = nodes or drafts + 1
     blocks, step = split_places(requests.capacity, target)
     widths = {"IDS": rows, "STATE": STATE_COLUMNS, "ACCEPTED": 1, "NEW": 1}
-    places = lay_out({**widths, "RECENT": RECENT_COLUMNS}, step)
+    path = {"PATH": nodes} if nodes else {}
+    places = lay_out({**widths, "RECENT": RECENT_COLUMNS, **path}, step)
     of_rows = {f"OUT_{name.upper()}": rows for name in _OF_ROWS}
     results = lay_out({**of_rows, "OUT_LAST_ROWS": 1}, step)
     table_columns = min(table_blocks, (drafts + block - 1) // block + 1)
@@ -162,17 +202,27 @@ def plan_align_drafts(
     )
     check_local_buffers(_FAMILY, buffers, target)
     return AlignDraftsPlan(
-        requests, drafts, block, table_blocks, table_columns, step, blocks, places, results, buffers
+        requests,
+        drafts,
+        nodes,
+        block,
+        table_blocks,
+        table_columns,
+        step,
+        blocks,
+        places,
+        results,
+        buffers,
     )
 
 
 def emit_align_drafts(plan: AlignDraftsPlan, name: str) -> Kernel:
     """Return the kernel.
 
-    Arguments ``token_ids, block_table, state, accepted, new_tokens, recent, ids, positions, slots,
-    last_rows, kept_at, found_at, sizes``; ``recent`` is read and written.
+    Arguments ``token_ids, block_table, state, accepted, new_tokens, recent[, path], ids, positions,
+    slots, last_rows, kept_at, found_at, sizes``; ``recent`` is read and written.
     """
-    requests, rows = plan.requests.capacity, plan.drafts + 1
+    requests, rows = plan.requests.capacity, plan.rows
     shapes = (
         ("token_ids", Direction.IN, rows),
         ("block_table", Direction.IN, plan.table_blocks),
@@ -180,6 +230,7 @@ def emit_align_drafts(plan: AlignDraftsPlan, name: str) -> Kernel:
         ("accepted", Direction.IN, 1),
         ("new_tokens", Direction.IN, 1),
         ("recent", Direction.IN_OUT, RECENT_COLUMNS),
+        *((("path", Direction.IN, rows),) if plan.nodes else ()),
         ("ids", Direction.OUT, rows),
         ("positions", Direction.OUT, rows),
         ("slots", Direction.OUT, rows),
@@ -192,19 +243,26 @@ def emit_align_drafts(plan: AlignDraftsPlan, name: str) -> Kernel:
         SIZES_ARGUMENT,
     )
     out = CppWriter()
-    write_head(out, _comment(plan, name), _constants(plan), _AT_OFFSET)
+    write_head(out, _comment(plan, name), _constants(plan), _text(_AT_OFFSET, plan))
     with kernel_function(out, name, arguments):
         write_size(out, "requests", plan.requests)
         write_places(out)
         write_buffers(out, plan.buffers)
         with out.block("for (uint32_t start = first; start < last; start += STEP)"):
-            _write_tile(out)
+            _write_tile(out, plan)
     return Kernel(name, _FAMILY, KernelKind.VECTOR, plan.blocks, arguments, out.text())
 
 
+def _text(text: str, plan: AlignDraftsPlan) -> str:
+    for chain, tree in _OF_TREE if plan.nodes else ():
+        text = text.replace(chain, tree)
+    return text
+
+
 def _comment(plan: AlignDraftsPlan, name: str) -> tuple[str, ...]:
+    count = f"{plan.drafts + 1}" + f" among {plan.nodes}" * bool(plan.nodes)
     return (
-        f"{name}: rows of draft layers, {plan.drafts + 1} of each place, that end at its last "
+        f"{name}: rows of draft layers, {count} of each place, that end at its last "
         f"accepted token; blocks of {plan.block} tokens,",
         f"place b < sizes[{plan.requests.slot}] <= {plan.requests.capacity}, {plan.step} at a time "
         f"over {plan.blocks} cores; {local_bytes(plan.buffers):,} bytes of local memory.",
@@ -215,7 +273,8 @@ def _constants(plan: AlignDraftsPlan) -> dict[str, int | str]:
     return {
         "BLOCKS": plan.blocks,
         "STEP": plan.step,
-        "ROWS": plan.drafts + 1,
+        "ROWS": plan.rows,
+        **({"DRAFTS": plan.drafts} if plan.nodes else {}),
         "WINDOW": hidden_window(plan.drafts),
         "BLOCK_TOKENS": plan.block,
         "TABLE_BLOCKS": plan.table_blocks,
@@ -240,10 +299,11 @@ _COPIED = (
 """Region, tensor and width of what is copied in."""
 
 
-def _write_tile(out: CppWriter) -> None:
+def _write_tile(out: CppWriter, plan: AlignDraftsPlan) -> None:
     out.line("const uint32_t count = start + STEP < last ? STEP : last - start;")
     with through_queue(out, "placeQueue", "places", "int32_t"):
-        for region, tensor, width in _COPIED:
+        path = (("PATH", "path", " * ROWS"),) if plan.nodes else ()
+        for region, tensor, width in (*_COPIED, *path):
             out.line(
                 f"CopyIn(places[{region}], {tensor}Gm[start{width}], 1, count{width} * 4, 0, 0);"
             )
@@ -251,12 +311,12 @@ def _write_tile(out: CppWriter) -> None:
         through_queue(out, "tableQueue", "table", "int32_t"),
         out.block("for (uint32_t i = 0; i < count; ++i)"),
     ):
-        out.lines(_TABLE.splitlines())
+        out.lines(_text(_TABLE, plan).splitlines())
     with (
         through_queue(out, "resultQueue", "results", "int32_t"),
         out.block("for (uint32_t i = 0; i < count; ++i)"),
     ):
-        out.lines(_ROWS.splitlines())
+        out.lines(_text(_ROWS, plan).splitlines())
     for name in _OF_ROWS:
         region = f"results[OUT_{name.upper()}]"
         out.line(f"CopyOut({name}Gm[start * ROWS], {region}, 1, count * ROWS * 4, 0, 0);")

@@ -1,5 +1,9 @@
 """How drafts are chosen: which family samples them."""
 
+from ascendfx.codegen.ascendc.kernels.branch_drafts import (
+    emit_branch_drafts,
+    plan_branch_drafts,
+)
 from ascendfx.codegen.ascendc.kernels.sample_drafts import (
     emit_sample_drafts,
     plan_sample_drafts,
@@ -7,7 +11,7 @@ from ascendfx.codegen.ascendc.kernels.sample_drafts import (
 from ascendfx.codegen.ascendc.lowering.graph_context import GraphContext
 from ascendfx.codegen.ascendc.lowering.step import KernelStep
 from ascendfx.ir.graph import Value
-from ascendfx.ir.ops import SampleDrafts
+from ascendfx.ir.ops import BranchDrafts, SampleDrafts
 from ascendfx.ir.size import bind_size
 from ascendfx.ir.step_state import DRAFT_TOKENS
 
@@ -51,6 +55,42 @@ def select_sample_drafts(context: GraphContext, position: int) -> KernelStep:
         name=f"sample_drafts_{op.depth}_of_{drafts}_n{columns}_{dtype.value}",
         operands=tuple(
             context.dense_operand(value, position) for value in (*node.operands, Value(position))
+        ),
+        position=position,
+        covers=(position,),
+    )
+
+
+def select_branch_drafts(context: GraphContext, position: int) -> KernelStep:
+    """Return the choice of several drafts for each place.
+
+    Raises:
+        GraphError: Operands are strided, the vocabulary is a named size, or the family refuses.
+    """
+    node = context.node(position)
+    op = node.op
+    if not isinstance(op, BranchDrafts):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
+    logits = node.operands[0]
+    requests, columns = context.graph.type_of(logits).shape
+    if not isinstance(columns, int):
+        raise context.refusal(position, f"the row length {columns} is a named size")
+    dtype = context.view(logits).dtype
+    plan = plan_branch_drafts(
+        requests=context.rows(requests, position),
+        depth=op.depth,
+        branches=op.branches,
+        columns=columns,
+        dtype=dtype,
+        target=context.target,
+    )
+    made = (Value(position, i) for i in range(op.branches))
+    return KernelStep(
+        plan=plan,
+        emit=emit_branch_drafts,
+        name=f"branch_drafts_{op.depth}_b{op.branches}_n{columns}_{dtype.value}",
+        operands=tuple(
+            context.dense_operand(value, position) for value in (*node.operands, *made)
         ),
         position=position,
         covers=(position,),

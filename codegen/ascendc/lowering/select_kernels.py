@@ -17,7 +17,7 @@ from ascendfx.codegen.ascendc.lowering.group_vector_chains import (
 from ascendfx.codegen.ascendc.lowering.resolve_views import resolve_views
 from ascendfx.codegen.ascendc.lowering.select_attention import select_attention, select_cache_read
 from ascendfx.codegen.ascendc.lowering.select_chain import select_chain
-from ascendfx.codegen.ascendc.lowering.select_drafts import select_sample_drafts
+from ascendfx.codegen.ascendc.lowering.select_drafts import select_branch_drafts, select_sample_drafts
 from ascendfx.codegen.ascendc.lowering.select_movements import (
     select_argmax,
     select_cache_write,
@@ -52,6 +52,7 @@ from ascendfx.ir.ops import (
     AdvanceRequests,
     AlignDrafts,
     Argmax,
+    BranchDrafts,
     CacheRead,
     CacheWrite,
     Call,
@@ -78,6 +79,7 @@ _FAMILIES: Mapping[type[Op], Callable[[GraphContext, int], KernelStep]] = {
     AdvanceRequests: select_advance_requests,
     AlignDrafts: select_align_drafts,
     Argmax: select_argmax,
+    BranchDrafts: select_branch_drafts,
     CacheWrite: select_cache_write,
     DispatchExperts: select_dispatch_experts,
     GatherRows: select_gather_rows,

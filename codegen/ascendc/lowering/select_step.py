@@ -22,9 +22,6 @@ from ascendfx.ir.ops import (
 )
 from ascendfx.ir.size import Dim, bind_size, product
 
-_READ_ONLY = 5
-"""Operands of `AdvanceRequests` that do not change, draft tokens apart."""
-
 
 def select_verify_drafts(context: GraphContext, position: int) -> KernelStep:
     """Return the comparison of drafts with what was sampled.
@@ -130,10 +127,11 @@ def select_align_drafts(context: GraphContext, position: int) -> KernelStep:
     if not isinstance(op, AlignDrafts):
         raise AssertionError("dispatched by type")  # noqa: TRY004
     rows, table, state = node.operands[:3]
-    _check_rows(context, position, rows, state, op.drafts)
+    _check_rows(context, position, rows, state, op.rows - 1)
     plan = plan_align_drafts(
         requests=context.rows(_first_axis(context, state), position),
         drafts=op.drafts,
+        nodes=op.nodes,
         block=op.block,
         table_blocks=bind_size(context.graph.type_of(table).shape[1], context.capacity),
         target=context.target,
@@ -143,7 +141,7 @@ def select_align_drafts(context: GraphContext, position: int) -> KernelStep:
     return KernelStep(
         plan=plan,
         emit=emit_align_drafts,
-        name=f"align_drafts_k{op.drafts}",
+        name=f"align_drafts_k{op.drafts}" + f"_n{op.nodes}" * bool(op.nodes),
         operands=tuple(context.dense_operand(value, position) for value in operands),
         position=position,
         covers=(position,),
@@ -195,7 +193,6 @@ def select_advance_requests(context: GraphContext, position: int) -> KernelStep:
     counted, vocabulary = context.graph.type_of(counts).shape
     if not isinstance(vocabulary, int):
         raise context.refusal(position, f"the vocabulary {vocabulary} is a named size")
-    drafting = len(node.operands) > len(op.in_place) + _READ_ONLY
     plan = plan_advance_requests(
         requests=context.rows(_first_axis(context, state), position),
         drafts=op.drafts,
@@ -204,13 +201,14 @@ def select_advance_requests(context: GraphContext, position: int) -> KernelStep:
         steps=bind_size(_first_axis(context, emitted), context.capacity),
         counted=bind_size(counted, context.capacity),
         vocabulary=vocabulary,
-        drafting=drafting,
+        drafting=len(node.operands) > op.fixed,
+        parents=op.parents,
         target=context.target,
     )
     return KernelStep(
         plan=plan,
         emit=emit_advance_requests,
-        name=f"advance_requests_k{op.drafts}",
+        name=f"advance_requests_{'n' if op.parents else 'k'}{op.drafts}",
         operands=tuple(context.dense_operand(value, position) for value in node.operands),
         position=position,
         covers=(position,),
