@@ -34,6 +34,7 @@ def compile(  # noqa: A001  # the field's name for it
     prefill_chunk: int = 128,
     cache_blocks: int | None = None,
     draft_tokens: int = 0,
+    draft_tree: Sequence[int] = (),
     group_steps: int = 8,
     draft: "nn.Module | None" = None,
     draft_chaining: str = "post-norm",
@@ -66,6 +67,10 @@ def compile(  # noqa: A001  # the field's name for it
         draft_tokens: Tokens that draft layers (multi-token prediction) propose per request and
             decode step, 0 to 8. The main model verifies them in the same step, so that the text is
             its own whatever the drafts are.
+        draft_tree: How many candidates draft layers propose at each depth, such as ``(3, 2, 1)``;
+            the most likely one of each depth has candidates behind it. More of them are right than
+            of as many ``draft_tokens``, which is the tree of one candidate each. Requests are
+            verified by ``"exact"`` and have no penalties. Empty: no tree.
         group_steps: Decode steps whose tokens the device keeps until the host reads them.
         draft: A draft layer of your own, ``forward(token_ids, hidden)`` to logits, logits and a
             hidden state, or logits, normed and raw hidden state; None: those of the checkpoint.
@@ -109,7 +114,16 @@ def compile(  # noqa: A001  # the field's name for it
     check_text("draft_chaining", draft_chaining)
     if draft is not None and not callable(getattr(draft, "forward", None)):
         raise wrong_type("draft", draft, "a module with forward(token_ids, hidden)")
-    limits = Limits(max_batch, max_context, prefill_chunk, cache_blocks, draft_tokens, group_steps)
+    limits = Limits(
+        max_batch,
+        max_context,
+        prefill_chunk,
+        cache_blocks,
+        draft_tokens,
+        group_steps,
+        # A list is as good as a tuple; what is neither is refused there.
+        tuple(draft_tree) if isinstance(draft_tree, list) else draft_tree,  # pyright: ignore[reportArgumentType]
+    )
     compiled = compile_model(
         model,
         target,

@@ -1,6 +1,6 @@
 """The shape of the drafts of a step: a spine, and other candidates beside it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -68,3 +68,11 @@ class DraftTree:
     def depth(self) -> int:
         """Drafts that can be accepted together."""
         return len(self.branches)
+
+    def spread(self, spine: Sequence[int]) -> tuple[int, ...]:
+        """Return drafts where only those of the spine are known, one for each depth.
+
+        A leaf repeats the draft beside it: the second of two equal siblings is never on a path.
+        """
+        pairs = zip(spine, self.branches, strict=False)
+        return tuple(token for token, count in pairs for _ in range(count))

@@ -71,7 +71,8 @@ class Lowering:
                 context=step.context,
                 blocks=self.limits.blocks,
                 steps=self.limits.group_steps,
-                drafts=self.limits.draft_tokens,
+                drafts=self.limits.drafts,
+                branches=self.limits.draft_tree,
                 places=self.limits.max_batch,
                 results=results_of(program),
             )

@@ -12,6 +12,7 @@ import sympy
 from ascendfx.codegen.ascendc.kernel import Direction, Kernel, KernelArgument, KernelKind
 from ascendfx.codegen.ascendc.work import KernelWork, Work
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.draft_tree import DraftTree
 from ascendfx.ir.size import parse_size, print_size
 from ascendfx.ir.tensor_type import DType
 
@@ -108,6 +109,7 @@ class Capacities:
         pairs_per_row: Experts per token, so that the host can fill ``sizes[3]``; 0 without experts.
         steps: Steps whose emitted tokens are kept until the host reads them.
         drafts: Draft tokens of a request in a step.
+        branches: Those at each depth, if they are a tree; empty: they are a chain.
     """
 
     rows: int
@@ -118,6 +120,12 @@ class Capacities:
     pairs_per_row: int = 0
     steps: int = 1
     drafts: int = 0
+    branches: tuple[int, ...] = ()
+
+    @property
+    def tree(self) -> DraftTree:
+        """Where the drafts stand; a chain is a tree, too."""
+        return DraftTree(self.branches or (1,) * self.drafts)
 
 
 @dataclass(frozen=True)
@@ -167,6 +175,8 @@ def print_plan(plan: LaunchPlan) -> str:
     data: dict[str, Any] = {"format": FORMAT, **asdict(plan)}
     for kernel in data["kernels"]:
         del kernel["source"]
+    if not plan.capacities.branches:
+        del data["capacities"]["branches"]
     return json.dumps(data, indent=1, default=_enum_value) + "\n"
 
 
@@ -200,7 +210,7 @@ def read_plan(text: str, sources: Mapping[str, str]) -> LaunchPlan:
         launches=tuple(map(_launch, data["launches"])),
         kernels=tuple(_kernel(each, sources[each["name"]]) for each in data["kernels"]),
         arena_bytes=data["arena_bytes"],
-        capacities=Capacities(**data["capacities"]),
+        capacities=_capacities(data["capacities"]),
         results=tuple(data["results"]),
         remarks=tuple(data["remarks"]),
         works=tuple(map(_work, data["works"])),
@@ -223,6 +233,10 @@ def _buffer(data: dict[str, Any]) -> Buffer:
         place=Place(data["place"]),
         offset_bytes=data["offset_bytes"],
     )
+
+
+def _capacities(data: dict[str, Any]) -> Capacities:
+    return Capacities(**{**data, "branches": tuple(data.get("branches", ()))})
 
 
 def _launch(data: dict[str, Any]) -> Launch:

@@ -7,7 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.step_state import STATE_COLUMNS, STOP_COLUMNS, State
+from ascendfx.ir.step_state import STATE_COLUMNS, STOP_COLUMNS, Option, State, Verification
+from ascendfx.ir.token_choice import wants_penalties
 from ascendfx.runtime.engine.device import Device
 from ascendfx.runtime.engine.places import Entry
 from ascendfx.runtime.engine.request import Request, prompt_ids
@@ -22,7 +23,7 @@ class RequestChecks:
     def __init__(self, config: ServingConfig, device: Device, codec: TextCodec | None) -> None:
         self._config = config
         self._codec = codec
-        self._drafts = device.drafts
+        self._tree, self._is_tree = device.tree, bool(device.decode.branches)
         self._plans = device.plans
         self._context = device.decode.context - device.drafts
 
@@ -63,7 +64,7 @@ class RequestChecks:
         Raises:
             GraphError: It cannot go on here.
         """
-        record.check(model, self._drafts, caches)
+        record.check(model, self._tree.depth, caches)
         self._check_ids(f"request {name}", record.tokens.tolist(), int(record.state[State.LIMIT]))
         return Entry(
             id=name,
@@ -100,30 +101,53 @@ class RequestChecks:
 
     def _entry(self, number: int, request: Request, name: int, *, polled: bool) -> Entry:
         ids = self._ids(number, request)
-        drafts = self._drafts if request.draft_tokens is None else request.draft_tokens
-        if drafts > self._drafts:
+        most = self._tree.depth
+        drafts = most if request.draft_tokens is None else request.draft_tokens
+        if drafts > most:
             raise GraphError(
                 "bad-limit",
-                f"draft_tokens must be at most {self._drafts}, got {drafts}",
+                f"draft_tokens must be at most {most}, got {drafts}",
                 hint="compile with a larger `draft_tokens`",
             )
         state = np.zeros(STATE_COLUMNS, np.int32)
         state[State.LIMIT] = request.max_new_tokens
         # A minimum beyond the limit is as good as the limit, and fits 32 bits.
         state[State.MINIMUM] = min(request.min_new_tokens, request.max_new_tokens)
-        state[State.DRAFTS] = drafts
+        state[State.DRAFTS] = self._tree.ends[drafts]
         request.sampling.write_seed(state)
         return Entry(
             id=name,
             name=f"prompt {number}" if not polled else f"request {name}",
             prompt=np.array(ids, np.int32),
             limit=request.max_new_tokens,
-            options=request.sampling.options(),
+            options=self._options(number, request),
             state=state,
             stop_ids=self._stops(number, request),
             adaptive=request.draft_tokens is None,
             polled=polled,
         )
+
+    def _options(self, number: int, request: Request) -> NDArray[np.float32]:
+        """Return how tokens are chosen.
+
+        Raises:
+            GraphError: The rows of a step are a tree, which this does not work with.
+        """
+        options = request.sampling.options()
+        kind = Verification(int(options[Option.VERIFICATION]))
+        wants = f"verification `{kind.name.lower()}`"
+        if wants_penalties(options):
+            wants = "penalties"
+        elif kind is Verification.EXACT:
+            return options
+        if self._is_tree:
+            raise GraphError(
+                "draft-tree-request",
+                f"prompt {number} wants {wants}; the steps of this engine verify a draft tree",
+                hint='ask for verification="exact" without penalties, or compile with '
+                "`draft_tokens` instead of `draft_tree`: choices on a tree look at no drafts",
+            )
+        return options
 
     def _ids(self, number: int, request: Request) -> tuple[int, ...]:
         prompt = request.prompt

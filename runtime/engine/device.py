@@ -98,7 +98,7 @@ class Device:
         prefill_only = "decode" not in self.plans
         self.decode = executor.capacities("prefill" if prefill_only else "decode")
         self.prefill = executor.capacities("prefill" if "prefill" in self.plans else "decode")
-        self.drafts = self.decode.drafts
+        self.drafts, self.tree = self.decode.drafts, self.decode.tree
         if prefill_only:
             self.group_steps = 1
             return
@@ -107,6 +107,8 @@ class Device:
         # Steps with several drafts keep the tokens before their rows, to draft some of them again.
         again = ("recent",) if self.drafts > 1 else ()
         drawn = ("draft_ids", "draft_probs") if self.drafts else ()
+        if self.decode.branches:
+            drawn = ("ancestors",)
         controls = (*names, *more, *again, *drawn)
         self._views = {name: executor.control("decode", name) for name in controls}
         self.group_steps = len(self._views["emitted"])
@@ -117,13 +119,17 @@ class Device:
         each = self.drafts + 1
         places = np.arange(self.decode.requests, dtype=np.int32)
         self._column = np.arange(each, dtype=np.int32)
+        self._depths = np.array(self.tree.depths, np.int32)
         self._views["row_request"][:] = np.repeat(places, each)
+        if self.decode.branches:
+            self._views["ancestors"][:] = np.tile(self.tree.ancestors, places.size)
         self._leave(places)
 
     def hand_over(self, request: JoiningRequest) -> Handover:
         """Read a prompt, for a decode elsewhere."""
         self._count(request)
-        result = read_prompt(self.executor, self.prefill, request, self.block_tokens, self.drafts)
+        depth = self.tree.depth
+        result = read_prompt(self.executor, self.prefill, request, self.block_tokens, depth)
         rows = take_rows(self.entries(), request.place, request.blocks, request.tokens.size)
         return *result, rows
 
@@ -183,14 +189,16 @@ class Device:
         views["block_table"][places] = 0
         rows = (places[:, None] * self._column.size + self._column).ravel()
         views["token_ids"][rows] = 0
-        views["positions"][rows] = 0
+        # A row of a tree sees its ancestors at least, wherever it stands.
+        views["positions"][rows] = np.tile(self._depths, places.size) if self.decode.branches else 0
         views["slots"][rows] = -1
 
     def _join(self, request: JoiningRequest) -> Joined:
         record = request.record
         self._count(request)
         if record is None:
-            result = prefill(self.executor, self.prefill, request, self.block_tokens, self.drafts)
+            depth = self.tree.depth
+            result = prefill(self.executor, self.prefill, request, self.block_tokens, depth)
         else:
             result = first_token(request, record.first_token, record.drafts)
         if result.finish != Finish.RUNS:
@@ -209,18 +217,18 @@ class Device:
         state[State.LENGTH] = length = request.tokens.size
         state[State.FINISHED] = Finish.RUNS
         state[State.PLACE] = place
-        drafts = result.drafts
+        drafts = self.tree.spread(result.drafts)
         state[State.DRAFTED] = min(int(state[State.DRAFTS]), len(drafts))
         views["state"][place] = state
-        positions = length + self._column
+        entries = length + self._column
         # The last rows may lie behind the last block: the request ends before they count.
-        column = np.minimum(positions // self.block_tokens, table.size - 1)
-        inside = positions // self.block_tokens < request.blocks.size
-        slots = table[column] * self.block_tokens + positions % self.block_tokens
+        column = np.minimum(entries // self.block_tokens, table.size - 1)
+        inside = entries // self.block_tokens < request.blocks.size
+        slots = table[column] * self.block_tokens + entries % self.block_tokens
         rows = place * self._column.size + self._column
         views["token_ids"][rows] = 0
         views["token_ids"][rows[0] : rows[0] + 1 + len(drafts)] = (result.token, *drafts)
-        views["positions"][rows] = positions
+        views["positions"][rows] = length + self._depths
         views["slots"][rows] = np.where(inside, slots, -1)
         if "draft_ids" in views:
             views["draft_ids"][place] = -1  # the first drafts are certain

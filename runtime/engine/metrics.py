@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendfx.ir.draft_tree import DraftTree
 from ascendfx.ir.step_state import State
 
 Ints = NDArray[np.int32]
@@ -69,6 +70,7 @@ class Metrics:
         request_steps: Requests that ran, summed over these steps.
         tokens: Tokens from decode steps; each prefill gave one more.
         proposed: Drafts at each position that were verified; a draft behind a wrong one counts.
+            Candidates of a draft tree for one position count once.
         accepted: Drafts at each position that were accepted.
         requests: Figures of each request that has a place now.
         ended: Figures of each request that had a place and has ended, at most the last `KEPT`.
@@ -109,10 +111,11 @@ class Tally:
         warnings: The last messages.
     """
 
-    def __init__(self, sums: Sums) -> None:
+    def __init__(self, sums: Sums, tree: DraftTree | None = None) -> None:
         self.steps = 0
         self.warnings: list[str] = []
         self._sums, self._drafts = sums, _drafts_of(sums)
+        self._tree = tree or DraftTree((1,) * self._drafts)
         self._judged = (0, 0)
         self._ended: dict[int, Acceptance] = {}
         self._collapsed = False
@@ -154,8 +157,8 @@ class Tally:
             steps=self.steps,
             request_steps=int(self._sums[0]),
             tokens=int(self._sums[1]),
-            proposed=tuple(sum(asked[i:]) for i in range(1, len(asked))),
-            accepted=tuple(sum(emitted[i:]) for i in range(2, len(emitted))),
+            proposed=tuple(sum(asked[end + 1 :]) for end in self._tree.ends[:-1]),
+            accepted=tuple(sum(emitted[i + 2 :]) for i in range(self._tree.depth)),
             requests={r: each for r, each in requests.items() if r not in self._ended},
             ended=dict(self._ended),
             warnings=tuple(self.warnings),

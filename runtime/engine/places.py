@@ -207,4 +207,5 @@ class Places(PlaceArrays):
         if joined.token >= 0:
             self.tokens[joined.place, state[State.GENERATED]] = joined.token
             state[State.GENERATED] += 1
-        state[State.DRAFTED] = min(int(state[State.DRAFTS]), len(joined.drafts))
+        drafts = self._device.tree.spread(joined.drafts)
+        state[State.DRAFTED] = min(int(state[State.DRAFTS]), len(drafts))

@@ -47,7 +47,7 @@ class Scheduler:
         self.places = Places(device)
         self.waiting: list[Entry] = []
         self.changed: dict[int, Entry] = {}
-        self.tally = Tally(self.places.sums)
+        self.tally = Tally(self.places.sums, device.tree)
         self.policy: DraftPolicy | None = None
         self.due: list[str] = []
         self._flights: deque[_Flight] = deque()
@@ -220,10 +220,9 @@ class Scheduler:
         if self.policy is None or not self._device.drafts or not places.adaptive[:used].any():
             return None
         state = places.state[:used]
-        chosen = self.policy(
-            state[:, State.PROPOSED], state[:, State.ACCEPTED], self._device.drafts
-        )
-        chosen = np.clip(chosen, 0, self._device.drafts)
+        tree = self._device.tree
+        chosen = self.policy(state[:, State.PROPOSED], state[:, State.ACCEPTED], tree.depth)
+        chosen = np.array(tree.ends)[np.clip(chosen, 0, tree.depth)]
         return np.where(places.adaptive[:used], chosen, state[:, State.DRAFTS]).astype(np.int32)
 
     def _submit(self, group: Group) -> None:

@@ -69,8 +69,8 @@ class BoundPlan:
         """Write the control tensors, run one step, copy its results."""
         capacities = self._plan.capacities
         advances, drafts = EMITTED in self._controls, capacities.drafts
-        step = with_draft_rows(inputs, drafts) if advances else inputs
-        for name, values in host_controls(step, self._controls, drafts).items():
+        step = with_draft_rows(inputs, capacities.tree) if advances else inputs
+        for name, values in host_controls(step, self._controls, capacities.tree).items():
             _fill(self._controls[name], values)
         sizes = self._controls["sizes"]
         sizes[:] = 0

@@ -58,11 +58,11 @@ class ReferenceExecutor:
 
     def run(self, plan: str, inputs: StepInputs) -> StepOutputs:
         """Interpret one step."""
-        program, drafts = self.programs[plan], self._capacities[plan].drafts
+        program, capacities = self.programs[plan], self._capacities[plan]
         names = program.main.input_types
         advances = EMITTED in names
-        step = with_draft_rows(inputs, drafts) if advances else inputs
-        controls = host_controls(step, names, drafts)
+        step = with_draft_rows(inputs, capacities.tree) if advances else inputs
+        controls = host_controls(step, names, capacities.tree)
         outputs = interpret(
             program,
             TensorsByKey(self._weights, {**self._caches, **controls}),
@@ -72,7 +72,7 @@ class ReferenceExecutor:
         self._caches = dict(zip(self._caches, outputs[caches:], strict=True))
         made = outputs[: len(outputs) - len(_in_place(program))]
         tokens, logits, *draft_tokens = (
-            first_rows(each, inputs, every_row=advances, drafts=drafts) for each in made
+            first_rows(each, inputs, every_row=advances, drafts=capacities.drafts) for each in made
         )
         drafted = tuple(each.astype(np.int32) for each in draft_tokens)
         return StepOutputs(tokens.astype(np.int32), logits, drafted)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendfx.ir.draft_tree import DraftTree
 from ascendfx.ir.step_state import (
     DRAFT_TOKENS,
     OPTION_COLUMNS,
@@ -29,34 +30,36 @@ EMITTED = "emitted"
 _NO_LIMIT = 1 << 30
 
 
-def with_draft_rows(inputs: StepInputs, drafts: int) -> StepInputs:
-    """Return the step with rows for ``drafts`` placeholders behind the one row of each request.
+def with_draft_rows(inputs: StepInputs, tree: DraftTree) -> StepInputs:
+    """Return the step with rows for placeholders behind the one row of each request.
 
     They carry token 0 and store nothing. A step that has those rows is returned as it is.
     """
-    each = drafts + 1
-    if not drafts or inputs.rows != inputs.requests:
+    each = tree.drafts + 1
+    if not tree.drafts or inputs.rows != inputs.requests:
         return inputs
-    column = np.arange(each, dtype=np.int32)
-    first = column == 0
+    depths = np.array(tree.depths, np.int32)
+    first = depths == 0
     return replace(
         inputs,
         token_ids=np.where(first, inputs.token_ids[:, None], 0).reshape(-1).astype(np.int32),
-        positions=(inputs.positions[:, None] + column).reshape(-1),
+        positions=(inputs.positions[:, None] + depths).reshape(-1),
         slots=np.where(first, inputs.slots[:, None], -1).reshape(-1).astype(np.int32),
         row_request=np.repeat(inputs.row_request, each),
     )
 
 
-def host_controls(inputs: StepInputs, names: Iterable[str], drafts: int) -> dict[str, NDArray[Any]]:
+def host_controls(
+    inputs: StepInputs, names: Iterable[str], tree: DraftTree
+) -> dict[str, NDArray[Any]]:
     """Return a value for each control tensor: the step's own, or one that wants nothing.
 
     Args:
         inputs: The step, with the rows of all drafts.
         names: Inputs of the plan; caches and other names are left out.
-        drafts: Draft tokens of a request.
+        tree: The drafts of a request.
     """
-    requests = inputs.requests
+    requests, drafts = inputs.requests, tree.depth
     state = np.zeros((requests, STATE_COLUMNS), np.int32)
     state[inputs.row_request[::-1], State.LENGTH] = inputs.positions[::-1]  # the first row is last
     state[:, State.LIMIT] = _NO_LIMIT
@@ -64,7 +67,8 @@ def host_controls(inputs: StepInputs, names: Iterable[str], drafts: int) -> dict
         "options": np.zeros((requests, OPTION_COLUMNS), np.float32),
         "state": state,
         "stop_ids": np.full((requests, STOP_COLUMNS), -1, np.int32),
-        EMITTED: np.zeros((1, requests, drafts + 2), np.int32),
+        EMITTED: np.zeros((1, requests, tree.drafts + 2), np.int32),
+        "ancestors": np.resize(np.array(tree.ancestors, np.int32), inputs.rows),
         "step": np.zeros(STEP_COLUMNS, np.int32),
         "logit_positions": inputs.positions[inputs.logit_rows],
         "logit_requests": inputs.row_request[inputs.logit_rows],

@@ -54,6 +54,7 @@ def lower_program(
     name: str,
     steps: int = 1,
     drafts: int = 0,
+    branches: tuple[int, ...] = (),
     places: int | None = None,
     results: Sequence[str] = RESULTS,
 ) -> tuple[LaunchPlan, tuple[WeightSpec, ...]]:
@@ -69,6 +70,7 @@ def lower_program(
         name: Of the plan.
         steps: Steps whose emitted tokens are kept.
         drafts: Draft tokens of a request in a step.
+        branches: Those at each depth, if they are a tree.
         places: Requests of a decode step; None: ``requests``.
         results: Names of the leading outputs, those that are not written in place.
 
@@ -77,7 +79,15 @@ def lower_program(
     """
     pairs = pairs_per_row(program)
     sizes = Capacities(
-        rows, requests, context, blocks, blocks_for(context), pairs, steps=steps, drafts=drafts
+        rows,
+        requests,
+        context,
+        blocks,
+        blocks_for(context),
+        pairs,
+        steps=steps,
+        drafts=drafts,
+        branches=branches,
     )
     capacity = {
         "rows": rows,
