@@ -154,9 +154,7 @@ class _Decode:
         return self.builder.add(SampleTokens(drafts), self.logits, *choice)
 
     def _verify(self, op: VerifyDrafts | VerifyTree, sampled: Value) -> tuple[Value, ...]:
-        return self.builder.add_multi(
-            op, self.inputs["token_ids"], sampled, self.inputs["state"]
-        )
+        return self.builder.add_multi(op, self.inputs["token_ids"], sampled, self.inputs["state"])
 
     def _advance(
         self, op: AdvanceRequests, accepted: Value, new: Value, *path: Value

@@ -18,8 +18,6 @@ from ascendfx.ir.ops import (
     SampleDrafts,
     SampleTokens,
     ShiftTokens,
-    VerifyDrafts,
-    VerifyTree,
 )
 from ascendfx.ir.program import Program
 from ascendfx.passes.trace_step import Root, Step, StepTrace, Trace, trace_step

@@ -119,9 +119,7 @@ def compile_model(
     for name in plans:
         depths = drafts_of_plan(drafts, apart, chosen[name], plan=name, drafts=wanted)
         programs[name], more = rewriting.run(name, serving, chosen[name])
-        closing = closing_passes(
-            name, depths, chaining=draft_chaining, branches=limits.draft_tree
-        )
+        closing = closing_passes(name, depths, chaining=draft_chaining, branches=limits.draft_tree)
         steps[name], last = rewriting.go_on(name, programs[name], closing)
         lowered[name], specs = lowering.run(name, steps[name], (*misses, *more, *last))
         weights.update({spec.name: spec for spec in specs})

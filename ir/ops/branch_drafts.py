@@ -59,9 +59,7 @@ class BranchDrafts(Op):
             or accepted != places
             or stops != TensorType(DType.I32, (*places.shape, STOP_COLUMNS))
         ):
-            raise OpTypeError(
-                f"branch_drafts: {logits}, {stops} and {accepted} are not of {state}"
-            )
+            raise OpTypeError(f"branch_drafts: {logits}, {stops} and {accepted} are not of {state}")
         if self.depth < 0 or not 1 <= self.branches < MOST_NODES:
             raise OpTypeError(f"branch_drafts: no {self.branches} drafts at depth {self.depth}")
         return (places,) * self.branches

@@ -89,9 +89,7 @@ def select_branch_drafts(context: GraphContext, position: int) -> KernelStep:
         plan=plan,
         emit=emit_branch_drafts,
         name=f"branch_drafts_{op.depth}_b{op.branches}_n{columns}_{dtype.value}",
-        operands=tuple(
-            context.dense_operand(value, position) for value in (*node.operands, *made)
-        ),
+        operands=tuple(context.dense_operand(value, position) for value in (*node.operands, *made)),
         position=position,
         covers=(position,),
     )

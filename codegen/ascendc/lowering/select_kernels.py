@@ -17,7 +17,10 @@ from ascendfx.codegen.ascendc.lowering.group_vector_chains import (
 from ascendfx.codegen.ascendc.lowering.resolve_views import resolve_views
 from ascendfx.codegen.ascendc.lowering.select_attention import select_attention, select_cache_read
 from ascendfx.codegen.ascendc.lowering.select_chain import select_chain
-from ascendfx.codegen.ascendc.lowering.select_drafts import select_branch_drafts, select_sample_drafts
+from ascendfx.codegen.ascendc.lowering.select_drafts import (
+    select_branch_drafts,
+    select_sample_drafts,
+)
 from ascendfx.codegen.ascendc.lowering.select_movements import (
     select_argmax,
     select_cache_write,
