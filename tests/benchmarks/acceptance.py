@@ -208,8 +208,8 @@ def show_gain(runs: Runs, temperature: float) -> None:
     """Print that rejection sampling takes more than comparing, and by how much it should."""
     print(
         f"\nT={temperature:g}: share of drafts taken whose forerunners were, at the positions of "
-        "the rejection run, in theory:\n1 - TV = sum min(p, q) by rejection; sum p q by comparing a "
-        "drawn draft; p(d) by comparing the likeliest"
+        "the rejection run, in theory:\n1 - TV = sum min(p, q) by rejection; sum p q by comparing "
+        "a drawn draft; p(d) by comparing the likeliest"
     )
     names = ("positions", "1 - TV", "sum p q", "gain", "p(d)", "gain")
     print(f"{'k':>2}" + "".join(f"{name:>11}" for name in names))
