@@ -8,6 +8,7 @@ reference says what each way to verify would accept at the very positions that w
 Times are of the emulator on this machine.
 """
 
+import argparse
 import json
 import sys
 import time
@@ -316,7 +317,11 @@ def show_theory(found: dict[str, list[Theory]]) -> None:
 
 def main() -> None:
     """Print all three."""
-    most = int(sys.argv[1]) if len(sys.argv) > 1 else TEXTS
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("texts", nargs="?", type=int, default=TEXTS, help="of each language, kind")
+    most = parser.parse_args().texts
     start = time.perf_counter()
     engines: dict[int, Engine] = {}
     for drafts in LEAST:
