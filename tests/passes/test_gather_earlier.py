@@ -237,6 +237,15 @@ STAYS = {
   %14 = gather_rows %13, %1 : f32[requests, 8]
   return %14
 """,
+    "pairs of two dispatches are joined and put back by the second": ROUTED
+    + """
+  %10 = gather_rows %0, %6 : f32[2*rows, 8]
+  %11 = gather_rows %0, %8 : f32[2*rows, 8]
+  %12 = add %10, %11 : f32[2*rows, 8]
+  %13 = combine_experts %12, %8.1, %5 : f32[rows, 8]
+  %14 = gather_rows %13, %1 : f32[requests, 8]
+  return %14
+""",
 }
 
 
