@@ -14,6 +14,7 @@ from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.expose_hidden import CHAININGS, ExposeHidden
 from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.fuse_mtp import FuseMtp
+from ascendfx.passes.gather_earlier import GatherEarlier
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.registry import RAISE
 from ascendfx.passes.rule import Rule
@@ -64,7 +65,7 @@ def closing_passes(
         chaining: Which hidden state a depth hands to the next.
     """
     fused = (FuseMtp(tuple(drafts), chaining),) if drafts else ()
-    return (CloseStep(plan, len(drafts)), *fused, ShareCommon(), DropUnused())
+    return (CloseStep(plan, len(drafts)), *fused, GatherEarlier(), ShareCommon(), DropUnused())
 
 
 _CLEAN_UP: tuple[ProgramPass, ...] = (

@@ -105,7 +105,7 @@ class Capacities:
         context: Tokens of a request, cached ones and those of the step.
         blocks: Blocks of every cache.
         table_blocks: Blocks of one request, columns of the block table.
-        pairs_per_row: Experts per token, so that the host can fill ``sizes[3]``; 0 without experts.
+        pairs_per_row: Experts per token, so that `sizes` can tell pairs; 0 without experts.
         steps: Steps whose emitted tokens are kept until the host reads them.
         drafts: Draft tokens of a request in a step.
     """
@@ -118,6 +118,11 @@ class Capacities:
     pairs_per_row: int = 0
     steps: int = 1
     drafts: int = 0
+
+    def sizes(self, rows: int, requests: int, context: int) -> tuple[int, ...]:
+        """Return the leading elements of ``sizes`` for a step."""
+        each = self.pairs_per_row
+        return rows, requests, context, rows * each, requests * each
 
 
 @dataclass(frozen=True)

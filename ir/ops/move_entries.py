@@ -25,31 +25,41 @@ class MoveEntries(Op):
 
     | operand | type |
     |---|---|
-    | ``cache`` | ``[blocks, block, *d]`` |
+    | ``cache_1 .. cache_c`` | ``[blocks, block, *d_i]`` |
     | ``block_table`` | i32 ``[requests, table_blocks]`` |
     | ``state`` | i32 ``[requests, 16]``, see `ascendfx.ir.step_state.State` |
     | ``path`` | i32 ``[requests, nodes]``, of `VerifyTree`: nodes from the root on, then -1 |
-    | result | the cache, in place |
+    | results | the caches, in place |
 
     Places that do not run move nothing, nor do entries without a slot. State is a value, as in
     `CacheWrite`.
 
     Attributes:
         nodes: Rows of a place.
+        caches: How many caches hold entries of a row: one launch moves them all.
     """
 
     mnemonic: ClassVar[str] = "move_entries"
-    in_place: ClassVar[Mapping[int, int]] = {0: 0}
 
     nodes: int
+    caches: int = 1
+
+    @property
+    def in_place(self) -> Mapping[int, int]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Every result is one of the leading operands."""
+        return {i: i for i in range(self.caches)}
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
-        """Return the type of the cache.
+        """Return the types of the caches.
 
         Raises:
-            OpTypeError: Shapes or formats do not fit.
+            OpTypeError: Their number does not fit, or shapes or formats.
         """
-        cache, table, state, path = operands
+        if self.caches < 1 or len(operands) != self.caches + 3:
+            raise OpTypeError(
+                f"move_entries: {len(operands)} operands do not fit {self.caches} caches"
+            )
+        *caches, table, state, path = operands
         places = places_of(state)
         if (
             places is None
@@ -60,17 +70,19 @@ class MoveEntries(Op):
                 f"move_entries: paths {path} do not fit {self.nodes} nodes of the places {state}"
             )
         rows = (*places.shape, table.shape[-1]) if table.rank else ()
-        if cache.rank < 2 or table != TensorType(DType.I32, rows):
-            raise OpTypeError(
-                f"move_entries: the table {table} of the places {state} does not fit the cache "
-                f"{cache}"
-            )
-        return (cache,)
+        if table != TensorType(DType.I32, rows):
+            raise OpTypeError(f"move_entries: the table {table} does not fit the places {state}")
+        first = caches[0]
+        for cache in caches:
+            same = cache.shape[:2] == first.shape[:2] and cache.dtype is first.dtype
+            if cache.rank < 2 or not same:
+                raise OpTypeError(f"move_entries: {cache} is no cache, or not one like {first}")
+        return tuple(caches)
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """Move all entries at once."""
-        cache, table, state, path = operands
-        block = cache.shape[1]
+        *caches, table, state, path = operands
+        block = caches[0].shape[1]
         length, runs = state[:, State.LENGTH, None], state[:, State.FINISHED, None] == Finish.RUNS
 
         def slots(places: Array) -> Array:
@@ -84,7 +96,11 @@ class MoveEntries(Op):
         source = slots(length + np.where(moved, path, 0))
         target = slots(length + np.broadcast_to(rows, path.shape))
         moved &= (source >= 0) & (target >= 0)
-        flat = cache.reshape(-1, *cache.shape[2:])
-        changed = flat.copy()
-        changed[target[moved]] = flat[source[moved]]
-        return (changed.reshape(cache.shape),)
+
+        def changed(cache: Array) -> Array:
+            before = cache.reshape(-1, *cache.shape[2:])
+            after = before.copy()
+            after[target[moved]] = before[source[moved]]
+            return after.reshape(cache.shape)
+
+        return tuple(map(changed, caches))

@@ -33,6 +33,17 @@ def prepare_output(file: Path, dump: Path) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
 
 
+def prepare_beside(file: Path, package: Path) -> None:
+    """As `prepare_output`, for a subcommand that reads a package: no file in it is replaced.
+
+    Raises:
+        GraphError: A file cannot have this name, something else has it, or it is in the package.
+    """
+    prepare_output(file, package)
+    if file.resolve().is_relative_to(package.resolve()):
+        raise _refused(file, f"it would be in the package {package}")
+
+
 def _belongs(place: Path, dump: Path) -> bool:
     if not place.is_relative_to(dump):
         return False

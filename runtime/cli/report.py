@@ -18,15 +18,25 @@ from ascendfx.runtime.cli.output_file import prepare_output
     show_default=True,
     help="The page; an older file is replaced.",
 )
-def report(dump: Path, output: Path) -> None:
+@click.option(
+    "--metrics",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Show how many drafts were accepted, too: what `ascendfx run --metrics FILE` wrote.",
+)
+def report(dump: Path, output: Path, metrics: Path | None) -> None:
     """Write a page about the dump in folder DUMP: passes, graphs, kernels, memory, errors.
 
     The page is one HTML file that needs no network and no other file. A dump is what
     `ascendfx compile --dump-dir DUMP` writes. Times and bytes of kernels are modelled.
     """
+    if metrics and metrics.resolve() == output.resolve():
+        raise click.UsageError(f"{output} would replace the file that --metrics names")
     prepare_output(output, dump)
-    from ascendfx.runtime.report.read_whole_dump import read_whole_dump  # noqa: PLC0415  # slow to import
+    from ascendfx.runtime.engine.metrics_file import read_metrics  # noqa: PLC0415  # slow to import
+    from ascendfx.runtime.report.read_whole_dump import read_whole_dump  # noqa: PLC0415
     from ascendfx.runtime.report.write_page import write_page  # noqa: PLC0415
 
-    size = write_page(read_whole_dump(dump), output)
+    figures = read_metrics(metrics) if metrics else None
+    size = write_page(read_whole_dump(dump), output, figures)
     click.echo(f"{output}: {size:,} bytes")

@@ -8,6 +8,7 @@ import click
 
 from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli import options
+from ascendfx.runtime.cli.output_file import prepare_beside
 from ascendfx.runtime.cli.read_text import read_text
 from ascendfx.runtime.cli.sampling_options import sampling_options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
@@ -39,6 +40,12 @@ from ascendfx.runtime.start_engine import start_engine
 @click.option("--ignore-eos", is_flag=True, help="Go on behind end tokens.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @click.option(
+    "--metrics",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Write how many drafts were accepted, for `ascendfx report --metrics`.",
+)
+@click.option(
     "--verify/--no-verify",
     default=True,
     show_default=True,
@@ -56,6 +63,7 @@ def run(
     kernel_cache: Path | None,
     sampling: Sampling,
     *,
+    metrics: Path | None,
     verify: bool,
     ignore_eos: bool,
     as_json: bool,
@@ -72,6 +80,8 @@ def run(
             raise click.UsageError(f"{prompts_file} holds no prompt: all its lines are blank")
     if not texts:
         raise click.UsageError("no prompt: pass -p TEXT or --prompts-file FILE")
+    if metrics:
+        prepare_beside(metrics, package)
     with terminal_progress() as progress:
         if executor == "reference" and not (package / MANIFEST).is_file():
             engine = _interpreted(package, kernel_cache, progress)
@@ -90,6 +100,8 @@ def run(
             sampling=[replace(sampling, seed=sampling.seed + i) for i in range(len(texts))],
             progress=lambda done, total: progress("tokens", done, total),
         )
+    if metrics:
+        engine.save_metrics(metrics)
     for prompt, result in zip(texts, results, strict=True):
         if as_json:
             line = {

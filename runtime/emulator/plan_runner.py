@@ -4,7 +4,12 @@ import ctypes
 from collections.abc import Sequence
 
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
-from ascendfx.codegen.ascendc.runner.emit_runner import emit_runner, entry_name, runner_file
+from ascendfx.codegen.ascendc.runner.emit_runner import (
+    bind_name,
+    emit_runner,
+    entry_name,
+    runner_file,
+)
 from ascendfx.runtime.emulator.launchers import Counts, Launcher
 from ascendfx.runtime.emulator.runner_tools import RunnerTools
 from ascendfx.runtime.run_counts import RunCounts
@@ -44,18 +49,25 @@ class PlanRunner:
         self._entry.restype = ctypes.c_int32
         self._launcher = launcher
         self._struct = ctypes.byref(launcher.struct)
-        self._buffers = (ctypes.c_void_p * len(addresses))(*addresses)
+        buffers = (ctypes.c_void_p * len(addresses))(*addresses)
+        arguments = sum(len(launch.arguments) for launch in plan.launches)
+        self._arguments = (ctypes.c_void_p * (arguments + 1))()  # C has no empty array
+        library[bind_name(plan)](buffers, self._arguments)
         self._run = _Run()
         self._result = ctypes.byref(self._run)
 
-    def run(self, steps: int) -> RunCounts:
+    def run(self, steps: int) -> None:
         """Launch the plan ``steps`` times; other Python threads go on meanwhile.
 
         Raises:
             Exception: What the launcher makes of a launch that failed; none was launched after it.
         """
-        status = self._entry(self._struct, self._buffers, ctypes.c_uint32(steps), self._result)
-        run = self._run
+        status = self._entry(self._struct, self._arguments, steps, self._result)
         if status:
-            raise self._launcher.error(run.steps, run.launch, status)
-        return RunCounts(run.counts.launches, run.counts.copies, run.counts.syncs)
+            raise self._launcher.error(self._run.steps, self._run.launch, status)
+
+    @property
+    def counts(self) -> RunCounts:
+        """What the last run asked of the launcher."""
+        counts = self._run.counts
+        return RunCounts(counts.launches, counts.copies, counts.syncs)

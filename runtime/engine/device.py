@@ -1,8 +1,8 @@
 """What a group of steps does to the device: places change, prompts are read, n steps run."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from itertools import cycle
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +24,7 @@ from ascendfx.runtime.executor.step import StepExecutor
 Ints = NDArray[np.int32]
 
 
-@dataclass(frozen=True)
-class Group:
+class Group(NamedTuple):
     """Work that is handed over together; nothing of it changes afterwards.
 
     Attributes:
@@ -33,8 +32,7 @@ class Group:
         places: Places of the step, from 0 to the last that is used.
         context: Upper bound of the tokens of a request.
         left: Places whose request is gone.
-        grown: Places with new blocks.
-        tables: Rows of the block table of ``grown``.
+        grown: ``[2, blocks]``: elements of the block table, counted over all rows; new blocks.
         drafts: Drafts that each place shall have; None: as they are.
         joining: Requests that get a place.
     """
@@ -44,24 +42,44 @@ class Group:
     context: int
     left: Ints
     grown: Ints
-    tables: Ints
     drafts: Ints | None
     joining: Sequence[JoiningRequest]
 
 
-@dataclass(frozen=True)
-class GroupResult:
+class Readable:
+    """Where the host reads what a group did.
+
+    Attributes:
+        emitted: ``[group_steps, requests, drafts + 2]``: count, tokens.
+        state: ``[requests, 16]`` behind the last step.
+        addresses: Of both.
+    """
+
+    def __init__(self, emitted: Ints, state: Ints) -> None:
+        self.emitted, self.state = emitted, state
+        self.addresses = (emitted.ctypes.data, state.ctypes.data)
+
+    def copy(self) -> "Readable":
+        """Return memory of the same size."""
+        return Readable(self.emitted.copy(), self.state.copy())
+
+
+class GroupResult(NamedTuple):
     """What the host reads of a group.
 
     Attributes:
-        emitted: ``[steps, places, drafts + 2]``: count, tokens.
-        state: ``[places, 16]`` behind the last step.
+        steps: Those that ran.
+        places: Places of the step, from 0 to the last that is used.
+        kept: What they left.
         joined: What prefill gave each request of ``joining``.
-        not_finite: By place, what was wrong with the logits of a request that ended so.
+        not_finite: By place, what was wrong with the logits of a request that ended so. Where the
+            next group does not run before the host has read this one, it can ask for those of a
+            step itself.
     """
 
-    emitted: Ints
-    state: Ints
+    steps: int
+    places: int
+    kept: Readable
     joined: Sequence[Joined]
     not_finite: dict[int, str]
 
@@ -92,6 +110,10 @@ class Device:
         controls = (*names, *more, *again, *drawn)
         self._views = {name: executor.control("decode", name) for name in controls}
         self.group_steps = len(self._views["emitted"])
+        # The host reads one group while the next one runs.
+        self._made = Readable(self._views["emitted"], self._views["state"])
+        self._copies = cycle([self._made.copy(), self._made.copy()])
+        self._finished = self._made.state[:, State.FINISHED]
         each = self.drafts + 1
         places = np.arange(self.decode.requests, dtype=np.int32)
         self._column = np.arange(each, dtype=np.int32)
@@ -110,34 +132,44 @@ class Device:
         caches = self.executor.caches()
         return {name: each for name, each in caches.items() if name != COUNTS}
 
-    def run(self, group: Group) -> GroupResult:
-        """Write what changed, read the prompts of those who join, run the steps."""
-        views = self._views
-        self._leave(group.left)
+    def run(self, group: Group, *, copy: bool) -> GroupResult:
+        """Write what changed, read the prompts of those who join, run the steps.
+
+        Args:
+            group: What to do.
+            copy: The next group may run before the host has read this one, but no other.
+        """
+        views, places = self._views, group.places
+        if group.left.size:
+            self._leave(group.left)
         if group.grown.size:
-            views["block_table"][group.grown] = group.tables
-        state = views["state"]
+            at, blocks = group.grown
+            views["block_table"].reshape(-1)[at] = blocks
         if group.drafts is not None:
-            state[: group.drafts.size, State.DRAFTS] = group.drafts
-        joined = [self._join(each) for each in group.joining]
-        places, steps = group.places, group.steps
-        if not steps or (state[:places, State.FINISHED] != Finish.RUNS).all():
+            views["state"][: group.drafts.size, State.DRAFTS] = group.drafts
+        joined = list(map(self._join, group.joining))
+        reasons = {each.place: each.reason for each in joined if each.reason} if joined else {}
+        steps = group.steps
+        if (copy or joined) and self._finished[:places].all():  # none RUNS, which is 0
             steps = 0
-        else:
-            rows = places * (self.drafts + 1)
-            pairs = rows * self.decode.pairs_per_row
-            views["sizes"][:4] = (rows, places, group.context, pairs)
-            views["step"][0] = 0
-            self.executor.run_steps("decode", steps)
-        after = state[:places].copy()
-        failed = np.flatnonzero(after[:, State.FINISHED] == Finish.NOT_FINITE).tolist()
-        reasons = {place: self._not_finite(place) for place in failed} if failed else {}
-        reasons |= {each.place: each.reason for each in joined if each.reason}
-        return GroupResult(views["emitted"][:steps, :places].copy(), after, joined, reasons)
+        if steps:
+            self._run_steps(places, group.context, steps)
+        kept = self._made
+        if copy:
+            kept = next(self._copies)
+            np.copyto(kept.emitted, self._made.emitted)
+            np.copyto(kept.state, self._made.state)
+            failed = np.flatnonzero(self._finished[:places] == Finish.NOT_FINITE).tolist()
+            reasons |= {place: self.not_finite(place) for place in failed}
+        return GroupResult(steps, places, kept, joined, reasons)
+
+    def _run_steps(self, places: int, context: int, steps: int) -> None:
+        for slot, size in enumerate(self.decode.sizes(places * (self.drafts + 1), places, context)):
+            self._views["sizes"][slot] = size
+        self._views["step"][0] = 0
+        self.executor.run_steps("decode", steps)
 
     def _leave(self, places: Ints) -> None:
-        if not places.size:
-            return
         views = self._views
         state = views["state"]
         state[places] = 0
@@ -199,7 +231,7 @@ class Device:
         parts = (request.tokens, request.state, request.options)
         write_counts(self.executor, request.place, *parts)
 
-    def _not_finite(self, place: int) -> str:
+    def not_finite(self, place: int) -> str:
         """Return which logit was none; a place that has ended keeps computing the same rows."""
         each = self.drafts + 1
         logits = self.executor.control("decode", "logits")[place * each : (place + 1) * each]

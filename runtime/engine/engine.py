@@ -1,26 +1,25 @@
 """The engine: requests in, tokens out, over any executor."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.step_state import State
 from ascendfx.runtime.arguments import check_flag, check_function, checked_path, wrong_type
 from ascendfx.runtime.checked_limit import checked_limit
 from ascendfx.runtime.engine.admit import RequestChecks
 from ascendfx.runtime.engine.device import Device
 from ascendfx.runtime.engine.draft_policy import DraftPolicy
 from ascendfx.runtime.engine.metrics import Acceptance, Metrics, warn
+from ascendfx.runtime.engine.metrics_file import write_metrics
 from ascendfx.runtime.engine.places import Entry
 from ascendfx.runtime.engine.request import (
     Generation,
     Piece,
     Prompt,
     Request,
+    TokenProgress,
     Update,
     requests_for,
 )
@@ -35,9 +34,6 @@ from ascendfx.runtime.model_hash import model_hash
 
 if TYPE_CHECKING:
     from ascendfx.runtime.compiled_model import CompiledModel
-
-TokenProgress = Callable[[int, int], None]
-"""``progress(tokens so far, largest possible number)``."""
 
 
 class Engine:
@@ -100,9 +96,15 @@ class Engine:
     @property
     def metrics(self) -> Metrics:
         """What the engine has done so far."""
-        places = self._scheduler.places
-        requests = {e.id: _acceptance(places.state[e.place]) for e in places.entries if e}
-        return self._scheduler.tally.result(requests)
+        return self._scheduler.metrics
+
+    def save_metrics(self, path: "str | PathLike[str]") -> None:
+        """Write `metrics` to a JSON file, for `ascendfx report --metrics FILE`.
+
+        Raises:
+            GraphError: The place cannot be written.
+        """
+        write_metrics(self.metrics, checked_path("path", path))
 
     def start(self, requests: Sequence[Request]) -> list[int]:
         """Let requests wait for the next `step`; returns an id for each.
@@ -177,11 +179,11 @@ class Engine:
 
         The last update of a request has its ``finish_reason``; its id is then forgotten.
         """
-        places = self._scheduler.places
-        fresh = places.live & places.polled & (places.state[:, State.GENERATED] > places.delivered)
+        ids, ends, tokens = self._scheduler.places.turn.take()
+        update = tuple.__new__  # `Update(...)` takes twice as long
         found = [
-            Update(request, tuple(new))
-            for request, new in places.take_tokens(np.flatnonzero(fresh))
+            update(Update, (request, tokens[start:end], "", None, None))
+            for request, start, end in zip(ids, [0, *ends], ends, strict=False)
         ]
         for entry in [each for each in self._scheduler.changed.values() if each.polled]:
             update = self._take(entry)
@@ -357,16 +359,16 @@ class Engine:
     def _take(self, entry: Entry) -> Update:
         """Return what the caller does not know of a request; forgets one that has ended."""
         if entry.place >= 0 and not entry.finish_reason:
-            places = np.array([entry.place])
-            ((_, new),) = self._scheduler.places.take_tokens(places)
-            return Update(entry.id, tuple(new))
+            return Update(entry.id, self._scheduler.places.tokens_for(entry))
         new = tuple(entry.tokens[entry.delivered :].tolist())
         entry.delivered += len(new)
         self._scheduler.changed.pop(entry.id, None)
         if not entry.finish_reason:
             return Update(entry.id, new)
         self._entries.pop(entry.id, None)
-        return Update(entry.id, new, entry.finish_reason, entry.error, _acceptance(entry.state))
+        return Update(
+            entry.id, new, entry.finish_reason, entry.error, Acceptance.of_state(entry.state)
+        )
 
     def _forget(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
@@ -379,7 +381,7 @@ class Engine:
             return entry.limit
         if entry.place < 0:
             return entry.tokens.size
-        return int(self._scheduler.places.state[entry.place, State.GENERATED])
+        return self._scheduler.places.generated(entry)
 
     def _generation(self, entry: Entry) -> Generation:
         ids = tuple(entry.tokens.tolist())
@@ -391,8 +393,3 @@ def _raise_first(entries: Sequence[Entry]) -> None:
     for entry in entries:
         if entry.error is not None:
             raise entry.error
-
-
-def _acceptance(state: "np.ndarray[tuple[int], np.dtype[np.int32]]") -> Acceptance:
-    columns = (State.STEPS, State.GENERATED, State.PROPOSED, State.ACCEPTED)
-    return Acceptance(*state[list(columns)].tolist())

@@ -3,13 +3,17 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int32]
+from ascendfx.ir.step_state import State
 
+Ints = NDArray[np.int32]
+Sums = NDArray[np.int64]
+
+KEPT = 1_000
+"""Requests whose figures are kept when they end: the newest."""
 WINDOW = 512
 """First drafts that are judged together: the standard error of their rate is at most 0.022."""
 COLLAPSE = 0.2
@@ -41,6 +45,12 @@ class Acceptance:
     proposed: int = 0
     accepted: int = 0
 
+    @classmethod
+    def of_state(cls, state: Ints) -> "Acceptance":
+        """Return the figures in a row of the tensor `state`."""
+        columns = (State.STEPS, State.GENERATED, State.PROPOSED, State.ACCEPTED)
+        return cls(*state[list(columns)].tolist())
+
     @property
     def rate(self) -> float:
         """Accepted of proposed drafts; NaN without any."""
@@ -61,6 +71,7 @@ class Metrics:
         proposed: Drafts at each position that were verified; a draft behind a wrong one counts.
         accepted: Drafts at each position that were accepted.
         requests: Figures of each request that has a place now.
+        ended: Figures of each request that had a place and has ended, at most the last `KEPT`.
         warnings: Messages of the `AcceptanceWarning` given so far, at most the last eight.
     """
 
@@ -70,6 +81,7 @@ class Metrics:
     proposed: tuple[int, ...]
     accepted: tuple[int, ...]
     requests: Mapping[int, Acceptance]
+    ended: Mapping[int, Acceptance]
     warnings: tuple[str, ...]
 
     @property
@@ -86,58 +98,38 @@ class Metrics:
 
 
 class Tally:
-    """Sums that `Metrics` is made of; a group of steps is added at once."""
+    """What `Metrics` is made of.
 
-    def __init__(self, drafts: int) -> None:
+    The passes over the places add to the sums, one element each for: steps of requests; tokens;
+    steps with 0, 1, ... drafts; steps that emitted 0, 1, ... tokens. Steps in which a request ends
+    are left out of the last two.
+
+    Attributes:
+        steps: Decode steps of the device.
+        warnings: The last messages.
+    """
+
+    def __init__(self, sums: Sums) -> None:
         self.steps = 0
-        self.request_steps = 0
-        self.tokens = 0
-        self.proposed = np.zeros(drafts, np.int64)
-        self.accepted = np.zeros(drafts, np.int64)
         self.warnings: list[str] = []
-        self._window = np.zeros(2, np.int64)
+        self._sums, self._drafts = sums, _drafts_of(sums)
+        self._judged = (0, 0)
+        self._ended: dict[int, Acceptance] = {}
         self._collapsed = False
 
-    def add(
-        self,
-        counts: NDArray[np.intp],
-        ran: Ints,
-        ended: NDArray[np.bool_],
-        drafted: Ints,
-        wanted: Ints,
-    ) -> str:
-        """Add a group of steps; returns a warning that is due, or nothing.
+    def judge(self) -> str:
+        """Return a warning if the drafts since the last look deserve one and are enough to say so.
 
-        Args:
-            counts: ``[steps, places]``, emitted tokens.
-            ran: ``[places]``, steps in which the place ran.
-            ended: ``[places]``, whether its last one of these ended its request.
-            drafted: ``[places]``, drafts of its first step.
-            wanted: ``[places]``, drafts of the others.
+        Called after every group of steps.
         """
-        self.steps += len(counts)
-        self.request_steps += int(ran.sum())
-        self.tokens += int(counts.sum())
-        drafts = self.proposed.size
-        if not drafts:
+        if not self._drafts:
             return ""
-        whole = ran - ended
-        first = np.minimum(whole, 1)
-        asked = _histogram(drafted, first, drafts) + _histogram(wanted, whole - first, drafts)
-        emitted = np.bincount(counts.ravel(), minlength=drafts + 2)
-        last = np.flatnonzero(ended & (ran > 0))
-        emitted -= np.bincount(counts[ran[last] - 1, last], minlength=drafts + 2)
-        right = np.cumsum(emitted[:1:-1])[::-1]
-        self.proposed += asked
-        self.accepted += right
-        return self._judge(asked[0], right[0])
-
-    def _judge(self, proposed: int, accepted: int) -> str:
-        self._window += (proposed, accepted)
-        seen, right = self._window.tolist()
+        asked, emitted = _parts(self._sums)
+        proposed, accepted = self._judged
+        seen, right = sum(asked[1:]) - proposed, sum(emitted[2:]) - accepted
         if seen < WINDOW:
             return ""
-        self._window[:] = 0
+        self._judged = (proposed + seen, accepted + right)
         was, self._collapsed = self._collapsed, right < COLLAPSE * seen
         if was or not self._collapsed:
             return ""
@@ -149,23 +141,68 @@ class Tally:
         self.warnings = [*self.warnings[-7:], message]
         return message
 
+    def end(self, request: int, state: Ints) -> None:
+        """Keep the figures of a request that has ended."""
+        self._ended[request] = Acceptance.of_state(state)
+        if len(self._ended) > KEPT:
+            del self._ended[next(iter(self._ended))]
+
     def result(self, requests: Mapping[int, Acceptance]) -> Metrics:
         """Return the figures so far."""
+        asked, emitted = _parts(self._sums)
         return Metrics(
             steps=self.steps,
-            request_steps=self.request_steps,
-            tokens=self.tokens,
-            proposed=tuple(self.proposed.tolist()),
-            accepted=tuple(self.accepted.tolist()),
-            requests=requests,
+            request_steps=int(self._sums[0]),
+            tokens=int(self._sums[1]),
+            proposed=tuple(sum(asked[i:]) for i in range(1, len(asked))),
+            accepted=tuple(sum(emitted[i:]) for i in range(2, len(emitted))),
+            requests={r: each for r, each in requests.items() if r not in self._ended},
+            ended=dict(self._ended),
             warnings=tuple(self.warnings),
         )
 
 
-def _histogram(drafts: Ints, steps: Ints, most: int) -> NDArray[Any]:
-    """Return for each position how many steps had a draft there."""
-    counts = np.bincount(np.minimum(drafts, most), weights=steps, minlength=most + 1)
-    return np.cumsum(counts[:0:-1])[::-1].astype(np.int64)
+def no_sums(drafts: int) -> Sums:
+    """Return the sums of a `Tally` before the first step."""
+    return np.zeros(2 + (drafts + 1) + (drafts + 2), np.int64)
+
+
+def add_group(
+    sums: Sums,
+    counts: NDArray[np.intp],
+    ran: Ints,
+    ended: NDArray[np.bool_],
+    drafted: Ints,
+    wanted: Ints,
+) -> None:
+    """Add a group of steps.
+
+    Args:
+        sums: Of a `Tally`.
+        counts: ``[steps, places]``, emitted tokens.
+        ran: ``[places]``, steps in which the place ran.
+        ended: ``[places]``, whether its last one of these ended its request.
+        drafted: ``[places]``, drafts of its first step.
+        wanted: ``[places]``, drafts of the others.
+    """
+    most = _drafts_of(sums)
+    whole = np.maximum(ran - ended, 0)
+    first = np.minimum(whole, 1)
+    sums[:2] += (ran.sum(), counts.sum())
+    np.add.at(sums, 2 + np.minimum(drafted, most), first)
+    np.add.at(sums, 2 + np.minimum(wanted, most), whole - first)
+    inside = np.arange(len(counts))[:, None] < whole
+    np.add.at(sums, 2 + (most + 1) + counts[inside], 1)
+
+
+def _drafts_of(sums: Sums) -> int:
+    return (sums.size - no_sums(0).size) // 2
+
+
+def _parts(sums: Sums) -> tuple[list[int], list[int]]:
+    """Return steps by their drafts, and by their tokens."""
+    emitted = 2 + (_drafts_of(sums) + 1)
+    return sums[2:emitted].tolist(), sums[emitted:].tolist()
 
 
 def warn(message: str) -> None:

@@ -1,21 +1,23 @@
 """The places of the decode batch: who sits there, with which blocks and tokens.
 
-Everything that a group of steps touches is an array over places, so that its cost is that of a few
-NumPy calls, whatever the batch. Loops over requests are for those that join or leave.
+Everything that a group of steps touches is an array over places, and done in a few passes over them
+(`HostTurn`). Loops over requests are for those that join or leave.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.step_state import STATE_COLUMNS, Finish, State
+from ascendfx.ir.step_state import Finish, State
 from ascendfx.runtime.engine.device import Device, GroupResult
-from ascendfx.runtime.engine.free_blocks import FreeBlocks
+from ascendfx.runtime.engine.native_turn import NativeTurn
+from ascendfx.runtime.engine.numpy_turn import NumpyTurn
+from ascendfx.runtime.engine.place_arrays import PlaceArrays
 from ascendfx.runtime.engine.prefill import Joined, JoiningRequest
 from ascendfx.runtime.engine.transfer_record import TransferRecord
+from ascendfx.runtime.executor.step import HasTools
 
 Ints = NDArray[np.int32]
 
@@ -59,69 +61,21 @@ class Entry:
     error: GraphError | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
-    """What the host learned of a group.
-
-    Attributes:
-        ended: Places whose request ended.
-        why: A `Finish` for each of them.
-        counts: ``[steps, places]``, emitted tokens.
-        ran: ``[places]``, steps in which the place ran.
-        ends: ``[places]``, whether it is one of ``ended``.
-        drafted: ``[places]``, drafts of its first step.
-        wanted: ``[places]``, drafts of the others.
-    """
-
-    ended: list[int]
-    why: list[int]
-    counts: NDArray[np.intp]
-    ran: Ints
-    ends: NDArray[np.bool_]
-    drafted: Ints
-    wanted: Ints
-
-
-class Places:
-    """Arrays over the places of a device.
+class Places(PlaceArrays):
+    """The arrays, and who joins and leaves.
 
     Attributes:
         entries: The request of each place; None: free.
-        live: Whether the request there goes on, as far as the host has read.
-        state: Rows of ``state`` as they were read last.
-        ahead: Steps that were handed over and not yet read.
-        table: Blocks in order; ``owned`` says how many.
-        tokens: New tokens; ``state[:, GENERATED]`` says how many.
-        delivered: How many of them the caller has.
-        adaptive: Whether the engine chooses the number of drafts.
-        polled: Whether `Engine.poll` delivers the tokens.
+        turn: Passes over all places.
     """
 
     def __init__(self, device: Device) -> None:
+        super().__init__(device.decode, device.block_tokens)
         self._device = device
-        count, context = device.decode.requests, device.decode.context
-        self.pool = FreeBlocks(device.decode.blocks)
-        self.entries: list[Entry | None] = [None] * count
-        self.live = np.zeros(count, np.bool_)
-        self.ids = np.zeros(count, np.int64)
-        self.state = np.zeros((count, STATE_COLUMNS), np.int32)
-        self.ahead = np.zeros(count, np.int32)
-        self.ceiling = np.zeros(count, np.int32)
-        self.owned = np.zeros(count, np.int32)
-        self.table = np.zeros((count, device.decode.table_blocks), np.int32)
-        width = context + device.drafts + 1
-        self.tokens = np.zeros((count, width), np.int32)
-        self.delivered = np.zeros(count, np.int32)
-        self.adaptive = np.zeros(count, np.bool_)
-        self.polled = np.zeros(count, np.bool_)
-        self._each = device.drafts + 1
-        self._starts = np.arange(count) * width + device.drafts
-
-    @property
-    def used(self) -> int:
-        """Places up to the last that has a request."""
-        taken = np.flatnonzero(self.live)
-        return int(taken[-1]) + 1 if taken.size else 0
+        self.entries: list[Entry | None] = [None] * self.places
+        executor = device.executor
+        native = isinstance(executor, HasTools)
+        self.turn = NativeTurn(self, executor.tools) if native else NumpyTurn(self)
 
     def blocks_for(self, tokens: int) -> int:
         """Return how many blocks hold so many tokens."""
@@ -134,31 +88,6 @@ class Places:
         """
         return entry.prompt.size + entry.limit - 1 + self._device.drafts
 
-    def wanted_blocks(self, steps: int) -> Ints:
-        """Return how many more blocks each place needs before it may run ``steps`` more.
-
-        A step reads one more token than are cached and has its drafts behind it; what it leaves
-        for the next one lies up to ``drafts + 1`` further.
-        """
-        each = self._each
-        bound = self.state[:, State.LENGTH] + (self.ahead + (steps + 1)) * each
-        bound = np.minimum(bound, self.ceiling)
-        needed = -(-bound // self._device.block_tokens)
-        return np.where(self.live, np.maximum(needed - self.owned, 0), 0)
-
-    def grow(self, wanted: Ints) -> Ints:
-        """Give places the blocks they want; returns those places. There must be enough."""
-        places = np.flatnonzero(wanted)
-        if places.size:
-            counts = wanted[places]
-            blocks = self.pool.take(int(counts.sum()))
-            rows = np.repeat(places, counts)
-            first = np.cumsum(counts) - counts
-            columns = np.arange(rows.size) - np.repeat(first - self.owned[places], counts)
-            self.table[rows, columns] = blocks
-            self.owned[places] += counts
-        return places.astype(np.int32)
-
     def headroom(self) -> int:
         """Return the places that may want another block some day: one each is kept free for them.
 
@@ -168,8 +97,14 @@ class Places:
         most = -(-self.ceiling // self._device.block_tokens)
         return int(np.count_nonzero(self.live & (self.owned < most)))
 
-    def join(self, entry: Entry, steps: int) -> JoiningRequest | None:
-        """Give a request a place and blocks; None if there are not enough of either."""
+    def join(self, entry: Entry, steps: int, group: int) -> JoiningRequest | None:
+        """Give a request a place and blocks; None if there are not enough of either.
+
+        Args:
+            entry: The request.
+            steps: Of the next group.
+            group: Its number.
+        """
         free = next((p for p, each in enumerate(self.entries) if each is None), None)
         if free is None:
             return None
@@ -178,7 +113,7 @@ class Places:
             entry.tokens, entry.state = entry.tokens[:0], record.state
         known = np.concatenate([entry.prompt, entry.tokens])
         ceiling = self.ceiling_of(entry)
-        blocks = self.blocks_for(min(known.size + (steps + 1) * self._each, ceiling))
+        blocks = self.blocks_for(min(known.size + (steps + 1) * (self.drafts + 1), ceiling))
         kept = self.headroom()
         if blocks + kept > self.pool.free and (kept or blocks > self.pool.free):
             return None
@@ -188,7 +123,8 @@ class Places:
         self.ids[free] = entry.id
         self.state[free] = entry.state
         self.state[free, State.LENGTH] = known.size
-        self.ahead[free] = 0
+        self.since[free] = group
+        self.turn.forget()
         self.ceiling[free] = ceiling
         self.owned[free] = blocks
         self.table[free, :blocks] = taken
@@ -230,21 +166,18 @@ class Places:
         entry.state = self.state[place].copy()
         entry.delivered = int(self.delivered[place])
         self.live[place] = False
+        self.turn.forget()
         return entry
 
-    def take_tokens(self, places: NDArray[np.intp]) -> Iterator[tuple[int, list[int]]]:
-        """Yield the id at each place and the tokens that its caller lacks, and note that he has."""
-        starts, stops = self.delivered[places], self.state[places, State.GENERATED]
-        self.delivered[places] = stops
-        most = int((stops - starts).max(initial=0))
-        # A rectangle of a few columns becomes Python numbers in one call, not row by row.
-        columns = starts[:, None] + np.arange(most)
-        rows = self.tokens[places[:, None], np.minimum(columns, self.tokens.shape[1] - 1)]
-        counts = (stops - starts).tolist()
-        for request, row, count in zip(
-            self.ids[places].tolist(), rows.tolist(), counts, strict=True
-        ):
-            yield request, row[:count]
+    def tokens_for(self, entry: Entry) -> tuple[int, ...]:
+        """Return the tokens that the caller of a request lacks, and note that he has them."""
+        start, stop = int(self.delivered[entry.place]), self.generated(entry)
+        self.delivered[entry.place] = stop
+        return tuple(self.tokens[entry.place, start:stop].tolist())
+
+    def generated(self, entry: Entry) -> int:
+        """Return the new tokens of a request so far."""
+        return int(self.state[entry.place, State.GENERATED])
 
     def release(self, place: int) -> None:
         """Free the place and the blocks of a request that no group runs any more."""
@@ -254,40 +187,20 @@ class Places:
         entry.place = -1
         self.entries[place] = None
         self.owned[place] = 0
-        self.ahead[place] = 0
 
-    def read(self, result: GroupResult, ran: NDArray[np.bool_]) -> Reading:
-        """Take over what a group did.
-
-        Args:
-            result: Of the group.
-            ran: The places that were live when it was handed over.
-        """
-        places = len(result.state)
-        live = ran[:places] & self.live[:places]
+    def read(self, result: GroupResult, group: int) -> list[int]:
+        """Take over what a group did; returns the places that ended."""
+        if not result.joined:
+            return self.turn.read(result, group)
+        ended: list[int] = []
         for each in result.joined:
-            if live[each.place]:
+            if self.live[each.place] and self.since[each.place] == group:
                 self._read_first(each)
-        counts = np.multiply(result.emitted[:, :, 0], live, dtype=np.intp)
-        self._store(result.emitted, counts)
-        before = self.state[:places].copy()
-        after = result.state if live.all() else np.where(live[:, None], result.state, before)
-        for each in result.joined:
-            if live[each.place] and each.finish != Finish.RUNS:
-                after[each.place] = before[each.place]
-                after[each.place, State.FINISHED] = each.finish
-        self.state[:places] = after
-        ends = live & (after[:, State.FINISHED] != Finish.RUNS)
-        ended = np.flatnonzero(ends)
-        return Reading(
-            ended.tolist(),
-            after[ended, State.FINISHED].tolist(),
-            counts,
-            after[:, State.STEPS] - before[:, State.STEPS],
-            ends,
-            before[:, State.DRAFTED],
-            after[:, State.DRAFTS],
-        )
+                if each.finish != Finish.RUNS:  # after its prompt: it is in no step
+                    self.state[each.place, State.FINISHED] = each.finish
+                    self.since[each.place] = group + 1
+                    ended.append(each.place)
+        return ended + self.turn.read(result, group)
 
     def _read_first(self, joined: Joined) -> None:
         state = self.state[joined.place]
@@ -295,18 +208,3 @@ class Places:
             self.tokens[joined.place, state[State.GENERATED]] = joined.token
             state[State.GENERATED] += 1
         state[State.DRAFTED] = min(int(state[State.DRAFTS]), len(joined.drafts))
-
-    def _store(self, emitted: Ints, counts: NDArray[np.intp]) -> None:
-        """Append the tokens of all places and steps to their rows of ``tokens``."""
-        if not len(counts):
-            return
-        places = counts.shape[1]
-        targets = np.cumsum(counts, axis=0)
-        targets -= counts
-        targets += self._starts[:places] + self.state[:places, State.GENERATED]
-        # Whole rows are written. What stands behind the tokens of a step is overwritten by those
-        # of the next one, which stand further left in its row: columns go from right to left.
-        tokens = self.tokens.reshape(-1)
-        for column in range(self._each, 0, -1):
-            tokens[targets] = emitted[:, :, column]
-            targets -= 1

@@ -1,6 +1,6 @@
 """A request and what became of it."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from operator import index
 from typing import NamedTuple
@@ -14,6 +14,8 @@ from ascendfx.runtime.engine.sampling import Sampling
 
 Prompt = str | Sequence[int]
 """Text, or token ids."""
+TokenProgress = Callable[[int, int], None]
+"""``progress(tokens so far, largest possible number)``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from bisect import insort
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,21 +12,21 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import Finish, State
 from ascendfx.runtime.engine.device import Device, Group, GroupResult
 from ascendfx.runtime.engine.draft_policy import DraftPolicy
-from ascendfx.runtime.engine.metrics import Tally
+from ascendfx.runtime.engine.metrics import Acceptance, Metrics, Tally
+from ascendfx.runtime.engine.place_arrays import Room
 from ascendfx.runtime.engine.places import Entry, Places
 from ascendfx.runtime.engine.prefill import JoiningRequest
 from ascendfx.runtime.engine.transfer_record import TransferRecord
 
 _REASONS = {Finish.STOP: "stop", Finish.LIMIT: "length", Finish.NOT_FINITE: "error"}
+_NONE = np.zeros(0, np.int32)
 
 
-@dataclass(frozen=True)
-class _Flight:
+class _Flight(NamedTuple):
     """A group that was handed over and is not yet read."""
 
     number: int
     steps: int
-    live: NDArray[np.bool_]
     result: "Future[GroupResult]"
 
 
@@ -47,7 +47,7 @@ class Scheduler:
         self.places = Places(device)
         self.waiting: list[Entry] = []
         self.changed: dict[int, Entry] = {}
-        self.tally = Tally(device.drafts)
+        self.tally = Tally(self.places.sums)
         self.policy: DraftPolicy | None = None
         self.due: list[str] = []
         self._flights: deque[_Flight] = deque()
@@ -55,6 +55,13 @@ class Scheduler:
         self._leaving: list[tuple[int, int]] = []
         self._left: list[int] = []
         self._worker: ThreadPoolExecutor | None = None
+
+    @property
+    def metrics(self) -> Metrics:
+        """What was done so far."""
+        of = self.places.state
+        running = {e.id: Acceptance.of_state(of[e.place]) for e in self.places.entries if e}
+        return self.tally.result(running)
 
     @property
     def busy(self) -> bool:
@@ -143,56 +150,56 @@ class Scheduler:
             ahead: Return while the group runs; what is read is the group before it.
         """
         try:
-            if not ahead:
+            if self._flights and not ahead:
                 self._read_all_but(0)
             group = self._prepare(steps)
             if group is None:
                 self._read_all_but(0)
                 return 0
-            self._submit(group, ahead=ahead)
-            self._read_all_but(1 if ahead else 0)
+            self._submitted += 1
+            if ahead:
+                self._submit(group)
+                self._read_all_but(1)
+            else:
+                self._read(self._submitted, self._device.run(group, copy=False))
         except BaseException:  # also an interruption: the engine can be used again
             self._start_over()
             raise
         return group.steps
 
     def _prepare(self, steps: int) -> Group | None:
-        places = self.places
-        steps, wanted = self._reserve(steps)
-        grown = places.grow(wanted)
+        places, rows = self.places, self._device.drafts + 1
+        steps, ahead, room = self._reserve(steps)
+        grown, left, used, longest = room
+        longest += ahead * rows
         joining: list[JoiningRequest] = []
-        while self.waiting and (joined := places.join(self.waiting[0], steps)):
+        number = self._submitted + 1
+        while self.waiting and (joined := places.join(self.waiting[0], steps, number)):
             joining.append(joined)
             self.changed.pop(self.waiting.pop(0).id, None)
+            left = max(left, int(joined.state[State.LIMIT] - joined.state[State.GENERATED]))
+            used, longest = max(used, joined.place + 1), max(longest, joined.tokens.size)
         # A step gives each request at least one token, or ends it.
-        left = places.state[:, State.LIMIT] - places.state[:, State.GENERATED] - places.ahead
-        steps = min(steps, int(left.max(where=places.live, initial=0)))
+        steps = min(steps, left)
         if steps <= 0 and not joining:
             return None
-        used = places.used
-        length = (places.state[:, State.LENGTH] + (places.ahead + steps) * self._rows)[:used]
-        context = min(int(length.max(where=places.live[:used], initial=1)), self._context)
-        gone, self._left = np.array(self._left, np.int32), []
+        context = min(longest + steps * rows, self._device.decode.context)
+        gone = _NONE
+        if self._left:
+            gone, self._left = np.array(self._left, np.int32), []
         drafts = self._choose_drafts(used)
-        return Group(steps, used, context, gone, grown, places.table[grown], drafts, tuple(joining))
+        return Group(steps, used, context, gone, grown, drafts, joining)
 
-    @property
-    def _rows(self) -> int:
-        return self._device.drafts + 1
+    def _reserve(self, steps: int) -> tuple[int, int, Room]:
+        """Reserve the blocks of a group; returns its steps, those in flight, and who may run.
 
-    @property
-    def _context(self) -> int:
-        return self._device.decode.context
-
-    def _reserve(self, steps: int) -> tuple[int, NDArray[np.int32]]:
-        """Return how many steps the blocks suffice for, and which they are.
-
-        The youngest leave until the blocks suffice for one step.
+        Its steps are halved, and the youngest leave, until the blocks suffice.
         """
         while True:
-            wanted = self.places.wanted_blocks(steps)
-            if int(wanted.sum()) <= self.places.pool.free:
-                return steps, wanted
+            ahead = sum(flight.steps for flight in self._flights) if self._flights else 0
+            room = self.places.turn.reserve(steps, ahead)
+            if room is not None:
+                return steps, ahead, room
             if self._flights:
                 self._read_all_but(0)
             elif steps > 1:
@@ -219,57 +226,52 @@ class Scheduler:
         chosen = np.clip(chosen, 0, self._device.drafts)
         return np.where(places.adaptive[:used], chosen, state[:, State.DRAFTS]).astype(np.int32)
 
-    def _submit(self, group: Group, *, ahead: bool) -> None:
-        live = self.places.live.copy()
-        self.places.ahead[live] += group.steps
-        self._submitted += 1
-        if ahead:
-            if self._worker is None:
-                self._worker = ThreadPoolExecutor(1, thread_name_prefix="ascendfx-steps")
-            result = self._worker.submit(self._device.run, group)
-        else:
-            result = Future[GroupResult]()
-            result.set_result(self._device.run(group))
-        self._flights.append(_Flight(self._submitted, group.steps, live, result))
+    def _submit(self, group: Group) -> None:
+        if self._worker is None:
+            self._worker = ThreadPoolExecutor(1, thread_name_prefix="ascendfx-steps")
+        result = self._worker.submit(self._device.run, group, copy=True)
+        self._flights.append(_Flight(self._submitted, group.steps, result))
 
     def _read_all_but(self, count: int) -> None:
         while len(self._flights) > count:
             result = self._flights[0].result.result()
-            self._read(self._flights.popleft(), result)
+            self._read(self._flights.popleft().number, result)
 
-    def _read(self, flight: _Flight, result: GroupResult) -> None:
-        places = self.places
-        places.ahead[flight.live] -= flight.steps
-        reading = places.read(result, flight.live)
-        if result.emitted.size:
-            warning = self.tally.add(
-                reading.counts, reading.ran, reading.ends, reading.drafted, reading.wanted
-            )
-            if warning:
-                self.due.append(warning)
+    def _read(self, number: int, result: GroupResult) -> None:
+        ended = self.places.read(result, number)
+        self.tally.steps += result.steps
+        if warning := self.tally.judge():
+            self.due.append(warning)
+        if ended:
+            self._end_all(ended, result)
+        if self._leaving:
+            self._release_read()
+
+    def _end_all(self, ended: list[int], result: GroupResult) -> None:
         joined = {each.place for each in result.joined if each.reason}
-        for place, why in zip(reading.ended, reading.why, strict=True):
+        for place in ended:
+            why = Finish(self.places.state[place, State.FINISHED])
             found = result.not_finite.get(place)
+            if why is Finish.NOT_FINITE and found is None:
+                found = self._device.not_finite(place)
             plan = "prefill" if place in joined else "decode"
             error = None
             if found:
                 entry = self.places.entries[place]
                 assert entry is not None, place  # noqa: S101
                 error = not_finite(entry, found, plan)
-            self._end(place, _REASONS[Finish(why)], error)
-        self._release_read()
+            self._end(place, _REASONS[why], error)
 
     def _end(self, place: int, reason: str, error: GraphError | None) -> None:
         entry = self.places.retire(place)
         entry.finish_reason, entry.error = reason, error
+        self.tally.end(entry.id, entry.state)
         self.changed[entry.id] = entry
         self._left.append(place)
         self._leaving.append((self._submitted, place))
 
     def _release_read(self) -> None:
         """Free the places of requests that no group in flight still runs."""
-        if not self._leaving:
-            return
         pending = self._flights[0].number if self._flights else self._submitted + 1
         for number, place in self._leaving:
             if number < pending:

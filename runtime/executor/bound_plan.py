@@ -24,11 +24,7 @@ Bytes = NDArray[np.uint8]
 
 
 class BoundPlan:
-    """Made once, run many times; a run allocates nothing.
-
-    Attributes:
-        counts: What the last run asked of the launcher.
-    """
+    """Made once, run many times; a run allocates nothing."""
 
     def __init__(
         self,
@@ -57,7 +53,11 @@ class BoundPlan:
         self._controls = {b.name: self._view(b) for b in plan.of_place(Place.CONTROL)}
         addresses = [each.__array_interface__["data"][0] for each in self._memory.values()]
         self._runner = PlanRunner(plan, addresses, launcher, tools, text)
-        self.counts = RunCounts(0, 0, 0)
+
+    @property
+    def counts(self) -> RunCounts:
+        """What the last run asked of the launcher."""
+        return self._runner.counts
 
     def control(self, name: str) -> NDArray[Any]:
         """Return a control tensor or a result, as a view of the whole capacity."""
@@ -74,8 +74,8 @@ class BoundPlan:
             _fill(self._controls[name], values)
         sizes = self._controls["sizes"]
         sizes[:] = 0
-        pairs = step.rows * capacities.pairs_per_row
-        sizes[:4] = (step.rows, step.requests, step.context, pairs)
+        told = capacities.sizes(step.rows, step.requests, step.context)
+        sizes[: len(told)] = told
         self.run_steps(1)
         tokens, logits, *draft_tokens = (
             first_rows(self.control(name), inputs, every_row=advances, drafts=drafts).copy()
@@ -85,7 +85,7 @@ class BoundPlan:
 
     def run_steps(self, steps: int) -> None:
         """Run the plan on the control tensors as they are."""
-        self.counts = self._runner.run(steps)
+        self._runner.run(steps)
 
     def check_arguments(self) -> None:
         """Check that every kernel finds the memory it was planned for, and may write it."""

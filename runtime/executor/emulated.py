@@ -19,7 +19,11 @@ from ascendfx.runtime.run_counts import RunCounts
 
 
 class EmulatedExecutor:
-    """Device memory in NumPy arrays, kernels in shared objects; one arena for all plans."""
+    """Device memory in NumPy arrays, kernels in shared objects; one arena for all plans.
+
+    Attributes:
+        tools: Compile runners.
+    """
 
     def __init__(
         self,
@@ -60,7 +64,7 @@ class EmulatedExecutor:
             for name, each in caches.items()
         }
         self._bound: dict[str, BoundPlan] = {}
-        tools = tools_beside(next(iter(kernels.values())).library)
+        self.tools = tools = tools_beside(next(iter(kernels.values())).library)
         for name, plan in plans.items():
             launcher = EmulatorLauncher(tools, plan, kernels)
             bound = BoundPlan(plan, self._memory, launcher, tools, (runners or {}).get(name))

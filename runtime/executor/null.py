@@ -21,6 +21,9 @@ class NullExecutor:
 
     Control tensors and results exist and keep what the host writes; weights, caches and temporaries
     have no memory, so plans of any size fit.
+
+    Attributes:
+        tools: Compile runners.
     """
 
     def __init__(self, plans: Mapping[str, LaunchPlan], *, cache_dir: Path | None = None) -> None:
@@ -34,10 +37,11 @@ class NullExecutor:
             GraphError: There is no compiler, or the cache cannot be written.
         """
         self._plans = plans
-        tools = tools_of_host(cache_dir or default_cache_dir())
-        launcher = NullLauncher(tools)
+        self.tools = tools_of_host(cache_dir or default_cache_dir())
+        launcher = NullLauncher(self.tools)
         self._bound = {
-            name: BoundPlan(plan, self._memory, launcher, tools) for name, plan in plans.items()
+            name: BoundPlan(plan, self._memory, launcher, self.tools)
+            for name, plan in plans.items()
         }
 
     def capacities(self, plan: str) -> Capacities:

@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.launch_plan import Capacities
+from ascendfx.runtime.emulator.runner_tools import RunnerTools
 
 Ints = NDArray[np.int32]
 
@@ -100,3 +101,14 @@ class StepExecutor(Executor, Protocol):
     def caches(self) -> Mapping[str, NDArray[Any]]:
         """Return every cache by name, as views ``[blocks, block length, ...]``."""
         ...
+
+
+@runtime_checkable
+class HasTools(Protocol):
+    """An executor that compiles runners; the engine then compiles its own loops, too.
+
+    Attributes:
+        tools: How.
+    """
+
+    tools: RunnerTools

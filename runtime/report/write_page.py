@@ -13,6 +13,8 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup
 
 from ascendfx.runtime.disk_error import writing
+from ascendfx.runtime.engine.metrics import Metrics
+from ascendfx.runtime.report.acceptance_card import acceptance_card
 from ascendfx.runtime.report.overview import overview
 from ascendfx.runtime.report.page_data import kernel_texts, page_data
 from ascendfx.runtime.report.read_whole_dump import WholeDump
@@ -45,13 +47,13 @@ SCRIPTS = (
 """Files of the script, in the order in which they are joined."""
 
 
-def write_page(dump: WholeDump, file: Path) -> int:
+def write_page(dump: WholeDump, file: Path, metrics: Metrics | None = None) -> int:
     """Write the page under a temporary name, rename it, and return its size in bytes.
 
     Raises:
         GraphError: The place cannot be written.
     """
-    text = page_text(dump).encode("utf-8")
+    text = page_text(dump, metrics).encode("utf-8")
     with writing(file):
         temporary = file.with_name(f".{file.name}.{os.getpid()}")
         try:
@@ -62,12 +64,16 @@ def write_page(dump: WholeDump, file: Path) -> int:
     return len(text)
 
 
-def page_text(dump: WholeDump) -> str:
+def page_text(dump: WholeDump, metrics: Metrics | None = None) -> str:
     """Return the page: one HTML document that needs nothing else.
 
     Nothing of the dump is in the document as markup: the overview is escaped by the template, all
     the rest is base64, and the policy of the page runs no script but its own. Equal dumps give
     equal pages.
+
+    Args:
+        dump: What the page is about.
+        metrics: What an engine has done with the plans; None: nothing is said of it.
     """
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True
@@ -78,6 +84,7 @@ def page_text(dump: WholeDump) -> str:
         version=VERSION,
         tabs=TABS,
         overview=overview(data),
+        acceptance=acceptance_card(metrics) if metrics else None,
         style=Markup("\n".join(map(_read, STYLES))),  # noqa: S704  # our own files
         dark=Markup(_read("dark.css")),  # noqa: S704
         script=Markup(script),  # noqa: S704

@@ -8,6 +8,7 @@ language and kind, and in all beside what theory expects of the very logits and 
 (`watched_steps.py`). All is emulated; times are of this machine.
 """
 
+import argparse
 import json
 import sys
 import time
@@ -238,7 +239,11 @@ def show_gain(runs: Runs, temperature: float) -> None:
 
 def main() -> None:
     """Print all."""
-    most = int(sys.argv[1]) if len(sys.argv) > 1 else TEXTS
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("texts", nargs="?", type=int, default=TEXTS, help="of each language, kind")
+    most = parser.parse_args().texts
     start = time.perf_counter()
     engines: dict[int, Engine] = {}
     for drafts in LEAST:

@@ -83,6 +83,7 @@ class SimulatedDevice:
         self._executor = NullExecutor({"decode": plan, "prefill": prefill})
         self._random = np.random.default_rng(seed)
         self._advance = AdvanceRequests(self._drafts, BLOCK_TOKENS)
+        self.tools = self._executor.tools
         self.capacities = self._executor.capacities
         self.control = self._executor.control
         self.counts = self._executor.counts

@@ -14,6 +14,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from ascendfx.runtime.emulator.kernel_cache import default_cache_dir
+from ascendfx.runtime.emulator.runner_tools import tools_of_host
 from ascendfx.runtime.engine.draft_policy import ExpectedGain
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.request import Request, Update
@@ -65,13 +67,18 @@ class Schedules(RuleBasedStateMachine):
         steps=st.integers(1, 4),
         right=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
         adapts=st.booleans(),
+        native=st.booleans(),
     )
-    def begin(self, *, adapts: bool, block_tokens: int, spare: int, **sizes: Any) -> None:
+    def begin(
+        self, *, adapts: bool, native: bool, block_tokens: int, spare: int, **sizes: Any
+    ) -> None:
         table = CONTEXT // block_tokens
         blocks = table + spare // block_tokens
         self.device = FakeExecutor(
             block_tokens=block_tokens, table_blocks=table, blocks=blocks, **sizes
         )
+        if native:  # it compiles the passes over its places
+            self.device.tools = tools_of_host(default_cache_dir())
         self.engine = Engine(ServingConfig(VOCABULARY, ENDS, self.device.block), self.device)
         if adapts:
             self.engine.draft_policy = ExpectedGain(cost=0.3, weight=2.0)
@@ -155,7 +162,7 @@ class Schedules(RuleBasedStateMachine):
             if entry is not None
             for block in places.table[place, : places.owned[place]].tolist()
         ]
-        free = places.pool._stack[: places.pool.free].tolist()
+        free = places.pool.stack[: places.pool.free].tolist()
         assert sorted(owned + free) == list(range(places.pool.capacity))
 
     def teardown(self) -> None:

@@ -122,6 +122,7 @@ GOOD: tuple[Case, ...] = (
     (ops.VerifyDrafts(0), "i32[3], i32[3], i32[3, 16]"),
     (ops.VerifyTree((-1, 0, 0)), "i32[9], i32[9], i32[3, 16]"),
     (ops.MoveEntries(2), "f32[5, 4, 3], i32[3, 2], i32[3, 16], i32[3, 2]"),
+    (ops.MoveEntries(2, 2), "f32[5, 4, 3], f32[5, 4, 2], i32[3, 2], i32[3, 16], i32[3, 2]"),
     (ops.MoveEntries(1), "bf16[5, 4, 2, 3], i32[1, 2], i32[1, 16], i32[1, 1]"),
     (ops.ShiftTokens(1), "i32[9], i32[3], i32[9], i32[3]"),
     (ops.ShiftTokens(1, known=True), "i32[7], i32[3], i32[7], i32[3], i32[3, 2]"),
@@ -260,6 +261,10 @@ BAD: tuple[Case, ...] = (
             ("i32[3, 2]", "i64[3, 2]"),
         )
     ),
+    (ops.MoveEntries(2, 2), _MOVED),
+    (ops.MoveEntries(2, 0), _MOVED.removeprefix("f32[5, 4, 3], ")),
+    (ops.MoveEntries(2, 2), f"f32[5, 3, 3], {_MOVED}"),
+    (ops.MoveEntries(2, 2), f"bf16[5, 4, 3], {_MOVED}"),
     (ops.MoveEntries(0), _MOVED.replace("i32[3, 2]", "i32[3, 0]")),
     (ops.ShiftTokens(0), "i32[9], i32[3], i32[9]"),
     (ops.ShiftTokens(0, known=True), "i32[9], i32[3], i32[9], i32[3]"),

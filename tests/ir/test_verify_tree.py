@@ -49,9 +49,9 @@ def test_a_chain_is_verified_as_drafts_are(case: tuple[VerifyDrafts, list[Array]
     np.testing.assert_array_equal(path, np.where(columns <= found[0][:, None], columns, -1))
 
 
-def moved(op: MoveEntries, operands: list[Array]) -> Array:
+def moved(op: MoveEntries, cache: Array, tables: list[Array]) -> Array:
     """Move one entry after the other, in the order of the path."""
-    cache, table, state, path = operands
+    table, state, path = tables
     cache, size = cache.copy(), cache.shape[1]
     for blocks, row, nodes in zip(table, state, path, strict=True):
 
@@ -70,6 +70,8 @@ def moved(op: MoveEntries, operands: list[Array]) -> Array:
 @given(case=move_case())
 def test_moving_at_once_is_moving_along_the_path(case: tuple[MoveEntries, list[Array]]) -> None:
     op, operands = case
-    before = operands[0].copy()
-    np.testing.assert_array_equal(op.reference(*operands)[0], moved(op, operands))
-    np.testing.assert_array_equal(operands[0], before)
+    before = [each.copy() for each in operands]
+    for cache, found in zip(operands[:-3], op.reference(*operands), strict=True):
+        np.testing.assert_array_equal(found, moved(op, cache, operands[-3:]))
+    for each, old in zip(operands, before, strict=True):
+        np.testing.assert_array_equal(each, old)

@@ -52,7 +52,7 @@ def move_case(
     requests: int | None = None,
     nodes: int | None = None,
     block: int | None = None,
-    columns: int = 3,
+    columns: Sequence[int] = (3, 1),
 ) -> tuple[MoveEntries, list[Array]]:
     """Places of which some do not run, some accept nothing, some cross blocks or lack them."""
     n = draw(st.integers(1, 9)) if requests is None else requests
@@ -69,8 +69,8 @@ def move_case(
     for row in path:
         chosen = np.flatnonzero(random.random(count - 1) < random.random()) + 1
         row[: len(chosen) + 1] = [0, *chosen]
-    return MoveEntries(count), [
-        random.standard_normal((blocks, size, columns)),
+    return MoveEntries(count, len(columns)), [
+        *(random.standard_normal((blocks, size, each)) for each in columns),
         np.where(random.random((n, width)) < 0.05, -1, table),
         state,
         path,

@@ -56,6 +56,23 @@ def _decode(dtype: DType, spread: float) -> Case:
     return Case(emit_latent_decode_attention(plan, "decode"), run)
 
 
+def _tree(dtype: DType, latent: int, spread: float) -> Case:
+    shape = decode_shape(dtype, 36, latent, 16, rows=30, spread=spread, tree=True)
+    plan = plan_latent_decode_attention(shape, TARGET, splits=2)
+    combine = emit_combine_attention_splits(plan_combine_attention_splits(plan, TARGET), "merge")
+
+    def run(built: BuiltKernel) -> None:
+        merge = build_kernels([combine], TARGET)["merge"]
+        positions, requests = [126, 128, 496, 300, 7], [0, 1, 3, 4, 5]
+        nodes = [0b1001, 0b1000_0000_0000_0101, 0b1111, 0, 0b1_0001_0101]
+        run_decode(plan, built, merge, positions, requests, ancestors=nodes)
+        many = [0b11, 0b101, 0b1001_0011, 0b1000_0000_0001] * 8
+        rows = [*range(100, 400, 10)], [*range(30)]
+        run_decode(plan, built, merge, *rows, ancestors=many[:30])
+
+    return Case(emit_latent_decode_attention(plan, "tree"), run)
+
+
 def _prefill(dtype: DType, spread: float) -> Case:
     shape = prefill_shape(dtype, 8, (144, 16, 144), rows=300, context=420, spread=spread)
     plan = plan_chunked_prefill_attention(shape, TARGET)
@@ -70,6 +87,8 @@ def _prefill(dtype: DType, spread: float) -> Case:
 CASES = {
     "decode-bf16": _decode(DType.BF16, 1.0),
     "decode-f32": _decode(DType.F32, 100.0),
+    "tree-bf16": _tree(DType.BF16, 144, 1.0),
+    "tree-f32": _tree(DType.F32, 152, 100.0),
     "prefill-bf16": _prefill(DType.BF16, 100.0),
     "prefill-f32": _prefill(DType.F32, 1.0),
 }
@@ -95,7 +114,7 @@ def test_there_are_mutants_of_every_kind(name: str) -> None:
     assert {"dropped-sync", "turned-event", "wrong-field", "wrong-loop"} <= set(kinds)
 
 
-@pytest.mark.parametrize("name", ["decode-bf16", "prefill-f32"])
+@pytest.mark.parametrize("name", ["decode-bf16", "tree-f32", "prefill-f32"])
 def test_a_sample_of_the_mutants_is_noticed(name: str) -> None:
     mutants = text_mutants(CASES[name].kernel.source)
     assert not _wrong_excuses(name, mutants[:: len(mutants) // SAMPLE])

@@ -57,20 +57,27 @@ def test_any_tree_is_verified(parents: tuple[int, ...], data: st.DataObject) -> 
 def _plan(
     op: MoveEntries, operands: list[Array], capacity: int, dtype: DType, target: Target
 ) -> MoveEntriesPlan:
-    blocks, block, columns = operands[0].shape
+    *caches, table, _, _ = operands
+    blocks, block, _ = caches[0].shape
     return plan_move_entries(
         requests=DeviceSize(1, capacity),
         nodes=op.nodes,
-        columns=columns,
+        columns=[cache.shape[2] for cache in caches],
         cache_blocks=blocks,
         block=block,
-        table_blocks=operands[1].shape[1],
+        table_blocks=table.shape[1],
         dtype=dtype,
         target=target,
     )
 
 
-_MOVED = [(1, 2, 1, 5), (4, 6, 3, 24), (20, 16, 5, 70), (60, 4, 128, 8), (40, 1, 2, 16)]
+_MOVED = [
+    (1, 3, 1, (5,)),
+    (4, 6, 3, (24, 8)),
+    (20, 16, 5, (70, 64, 1)),
+    (60, 4, 128, (8, 8)),
+    (40, 1, 2, (16,)),
+]
 
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.BF16], ids=lambda each: each.value)
@@ -78,30 +85,34 @@ _MOVED = [(1, 2, 1, 5), (4, 6, 3, 24), (20, 16, 5, 70), (60, 4, 128, 8), (40, 1,
 @settings(max_examples=8)
 @given(data=st.data())
 def test_entries_are_moved(
-    dtype: DType, requests: int, nodes: int, block: int, columns: int, data: st.DataObject
+    dtype: DType,
+    requests: int,
+    nodes: int,
+    block: int,
+    columns: tuple[int, ...],
+    data: st.DataObject,
 ) -> None:
     op, operands = data.draw(
         move_case(requests=requests, nodes=nodes, block=block, columns=columns)
     )
-    cache, *tables = operands
-    cache = cache.astype(dtype.numpy)
+    operands[:-3] = [cache.astype(dtype.numpy) for cache in operands[:-3]]
     target = FEW_CORES if requests == 60 else TARGET
     kernel = emit_move_entries(_plan(op, operands, requests, dtype, target), "move_entries")
-    flat = cache.reshape(-1).copy()
-    numbers = [each.astype(np.int32).reshape(-1) for each in tables]
-    build(kernel).launch([flat, *numbers, sizes(requests=requests)])
-    (wanted,) = op.reference(cache, *tables)
-    np.testing.assert_array_equal(flat.view(np.uint8), wanted.reshape(-1).view(np.uint8))
+    found = [cache.reshape(-1).copy() for cache in operands[:-3]]
+    numbers = [each.astype(np.int32).reshape(-1) for each in operands[-3:]]
+    build(kernel).launch([*found, *numbers, sizes(requests=requests)])
+    for flat, wanted in zip(found, op.reference(*operands), strict=True):
+        np.testing.assert_array_equal(flat.view(np.uint8), wanted.reshape(-1).view(np.uint8))
 
 
 @settings(max_examples=10)
-@given(case=move_case(requests=20, nodes=5, block=3), requests=st.integers(0, 20))
+@given(case=move_case(requests=20, nodes=5, block=3, columns=(3,)), requests=st.integers(0, 20))
 def test_places_behind_the_requests_move_nothing(
     case: tuple[MoveEntries, list[Array]], requests: int
 ) -> None:
     op, (cache, table, state, path) = case
     cache = cache.astype(np.float32)
-    plan = _plan(op, [cache, table], 20, DType.F32, TARGET)
+    plan = _plan(op, [cache, table, state, path], 20, DType.F32, TARGET)
     flat = cache.reshape(-1).copy()
     numbers = [each.astype(np.int32).reshape(-1) for each in (table, state, path)]
     kernel = build(emit_move_entries(plan, "move_entries"))
@@ -114,7 +125,7 @@ def test_entries_that_do_not_fit_are_refused() -> None:
     cache = np.zeros((9, 128, 8_192))
     table = np.zeros((3, 3))
     with pytest.raises(GraphError, match="move-entries needs") as caught:
-        _plan(MoveEntries(16), [cache, table], 3, DType.BF16, TARGET)
+        _plan(MoveEntries(16), [cache, table, table, table], 3, DType.BF16, TARGET)
     assert (caught.value.code, caught.value.hint) == (
         "tile-too-large",
         "use a smaller tree of drafts",
@@ -136,7 +147,7 @@ def test_every_plan_fits_local_memory(
     move = plan_move_entries(
         requests=places,
         nodes=len(parents),
-        columns=512,
+        columns=(512, 64),
         cache_blocks=9,
         block=block,
         table_blocks=table_blocks,
@@ -155,7 +166,7 @@ def test_goldens(golden: Golden) -> None:
     move = plan_move_entries(
         requests=requests,
         nodes=6,
-        columns=512,
+        columns=(512, 64, 512, 64),
         cache_blocks=200,
         block=128,
         table_blocks=9,

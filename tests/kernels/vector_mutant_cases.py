@@ -175,8 +175,8 @@ def _verify_tree() -> Case:
 def _move() -> Case:
     n, nodes, block = 70, 6, 4
     plan = plan_move_entries(
-        requests=DeviceSize(0, n), nodes=nodes, columns=40, cache_blocks=360, block=block,
-        table_blocks=5, dtype=DType.BF16, target=FEW_CORES,
+        requests=DeviceSize(0, n), nodes=nodes, columns=(40, 23, 16), cache_blocks=360, block=block,
+        table_blocks=5, dtype=DType.BF16, target=replace(FEW_CORES, vector_cores=4),
     )  # fmt: skip
     random = np.random.default_rng(0)
     state = random.integers(0, 5, (n, STATE_COLUMNS))

@@ -62,10 +62,10 @@ def step_text(parents, values=("%20", 16)):
         argmax %28 : i32[rows]
         verify_tree %0, %29, %6 {{parents=[{", ".join(map(str, parents))}]}} : \
 i32[requests], i32[requests], i32[requests], i32[requests, {nodes}]
-        move_entries %16, %5, %6, %30.3 {{nodes={nodes}}} : f32[blocks, 128, 16]
-        move_entries %17, %5, %6, %30.3 {{nodes={nodes}}} : f32[blocks, 128, 8]"""
+        move_entries %16, %17, %5, %6, %30.3 {{nodes={nodes}, caches=2}} : \
+f32[blocks, 128, 16], f32[blocks, 128, 8]"""
     lines = "".join(f"  %{i} = {line.strip()}\n" for i, line in enumerate(body.splitlines()))
-    return f"graph @main {{\n{lines}  return %29, %28, %30, %30.2, %30.3, %31, %32\n}}\n"
+    return f"graph @main {{\n{lines}  return %29, %28, %30, %30.2, %30.3, %31, %31.1\n}}\n"
 
 
 def lower(text, nodes):

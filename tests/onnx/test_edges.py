@@ -75,6 +75,22 @@ def test_query_heads_share_key_and_value_heads(key_heads: int, value_heads: int)
     )
 
 
+@pytest.mark.parametrize("requests", [1, 2])
+def test_rows_of_a_tree_see_their_paths(requests: int) -> None:
+    random = np.random.default_rng(0)
+    shapes = (6, 4, 3), (requests, 9, 2, 3), (requests, 9, 1, 5)
+    text = ", ".join(f"f32[{', '.join(map(str, shape))}]" for shape in shapes)
+    ancestors = np.array([1, 0b11, 0b101, 0b1011, 0, 0b110011])
+    check(
+        ops.RaggedAttention(1, 0.5, tree=True),
+        f"{text}, i32[6], i32[6], i32[6]",
+        *(random.standard_normal(shape) for shape in shapes),
+        np.array([3, 4, 4, 5, 8, 3]),
+        np.arange(6) % requests,
+        ancestors,
+    )
+
+
 def test_a_group_that_is_not_kept_loses_against_negative_scores() -> None:
     bias = np.array([-9.0, -9, -9, -5, -30, -30, -30, -30])
     for masked_value in (float("-inf"), 0.0):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.graph import GraphBuilder, Value
+from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
 from ascendfx.ir.op import Op
 from ascendfx.ir.ops import (
     Add,
@@ -43,8 +43,16 @@ ROWS = decode_controls(1)["positions"].shape[0]
 
 @pytest.mark.parametrize("plan", ["decode", "prefill"])
 @pytest.mark.parametrize("drafts", [1, 2, 3])
-def test_fused_steps_keep_the_convention(plan: str, drafts: int) -> None:
-    assert check_shifted_convention(fused_step(plan, drafts)) == drafts
+@pytest.mark.parametrize("early", [False, True])
+def test_fused_steps_keep_the_convention(plan: str, drafts: int, early: bool) -> None:  # noqa: FBT001
+    program = fused_step(plan, drafts, early=early)
+    assert check_shifted_convention(program) == drafts
+    sizes = {str(node.types[0].shape[0]) for g in program.graphs for node in attentions(g)}
+    assert ("requests" in sizes) == early
+
+
+def attentions(graph: Graph) -> list[Node]:
+    return [node for node in graph.nodes if isinstance(node.op, RaggedAttention)]
 
 
 class Edit(NamedTuple):
@@ -320,10 +328,58 @@ EDITS: dict[str, tuple[str, int, type[Op], int, Change, str]] = {
 }
 
 
-@pytest.mark.parametrize("name", EDITS)
+def chosen_otherwise(operand: int, name: str, result: int) -> Change:
+    """Let one operand be a control tensor of other rows than the last ones."""
+
+    def change(edit: Edit) -> tuple[Op, list[Value]]:
+        ids = edit.made[VerifyDrafts][0][result]
+        edit.operands[operand] = edit.builder.add(GatherRows(), edit.inputs[name], ids)
+        return edit.op, edit.operands
+
+    return change
+
+
+# Of steps in which only last rows attend at the last depth.
+LAST_ROWS: dict[str, tuple[str, int, type[Op], int, Change, str]] = {
+    "positions of other rows": (
+        "decode",
+        1,
+        RaggedAttention,
+        0,
+        chosen_otherwise(-2, "positions", 0),
+        "sees tokens",
+    ),
+    "requests of other rows": (
+        "decode",
+        1,
+        RaggedAttention,
+        0,
+        chosen_otherwise(-1, "row_request", 0),
+        "sees tokens",
+    ),
+    "slots for positions": (
+        "decode",
+        1,
+        RaggedAttention,
+        0,
+        chosen_otherwise(-2, "slots", 1),
+        "sees tokens",
+    ),
+    "unaligned positions of last rows": (
+        "decode",
+        2,
+        RaggedAttention,
+        1,
+        chosen_otherwise(-2, "positions", 1),
+        "sees tokens",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [*EDITS, *LAST_ROWS])
 def test_steps_changed_by_hand_are_refused(name: str) -> None:
-    plan, drafts, kind, number, change, reason = EDITS[name]
-    program = edited(fused_step(plan, drafts), kind, number, change)
+    plan, drafts, kind, number, change, reason = {**EDITS, **LAST_ROWS}[name]
+    program = edited(fused_step(plan, drafts, early=name in LAST_ROWS), kind, number, change)
     with pytest.raises(GraphError) as caught:
         check_shifted_convention(program)
     assert caught.value.code == "shifted-convention"

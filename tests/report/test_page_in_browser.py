@@ -1,14 +1,17 @@
 """The page in headless Chromium: nothing is fetched, keys reach everything, it fits."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ascendfx.runtime.engine.metrics import Acceptance, Metrics
 from ascendfx.runtime.report.read_whole_dump import read_whole_dump
 from ascendfx.runtime.report.write_page import TABS, page_text
 from tests.report.small_dump import write_small_dump
+from tests.report.test_acceptance_card import METRICS
 from tests.report.test_write_page import NASTY, poison
 
 Open = Callable[..., Any]
@@ -64,12 +67,16 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
             complaints.append(url)
 
     def opened(
-        hash_: str = "", *, dump: Path | None = None, width: int = 1280, theme: str = "light"
+        hash_: str = "",
+        *,
+        dump: Path | None = None,
+        width: int = 1280,
+        theme: str = "light",
+        metrics: Metrics | None = None,
     ) -> Any:
         file = tmp_path / "page.html"
-        file.write_text(
-            page_text(read_whole_dump(dump or write_small_dump(tmp_path))), encoding="utf-8"
-        )
+        read = read_whole_dump(dump or write_small_dump(tmp_path))
+        file.write_text(page_text(read, metrics), encoding="utf-8")
         context = browser.new_context(
             viewport={"width": width, "height": 800}, color_scheme=theme, reduced_motion="reduce"
         )
@@ -91,7 +98,7 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 1280])
 def test_every_part_fits_and_is_legible(open_page: Open, width: int, theme: str) -> None:
-    page = open_page(width=width, theme=theme)
+    page = open_page(width=width, theme=theme, metrics=METRICS)
     for number, name in enumerate(TABS, start=1):
         page.keyboard.press(str(number))
         page.wait_for_selector(f"#panel-{name}:not([hidden])")
@@ -100,6 +107,16 @@ def test_every_part_fits_and_is_legible(open_page: Open, width: int, theme: str)
         wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
         assert page.evaluate(wide) <= 0, name
         assert page.evaluate(CONTRAST) == [], name
+
+
+def test_requests_are_unfolded_by_keys(open_page: Open) -> None:
+    ended = {i: Acceptance(1, 2, 1, 1) for i in range(21)}
+    page = open_page(metrics=replace(METRICS, ended=ended))
+    assert not page.is_visible("#acceptance details table")
+    page.focus("#acceptance summary")
+    page.keyboard.press("Enter")
+    assert page.is_visible("#acceptance details table")
+    assert page.locator("#acceptance details tbody tr").count() == 21
 
 
 def test_the_theme_can_be_switched(open_page: Open) -> None:

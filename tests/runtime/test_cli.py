@@ -12,6 +12,8 @@ import ascendfx
 from ascendfx.runtime.cli import main as main_module
 from ascendfx.runtime.cli.main import cli
 from ascendfx.runtime.emulator.error import EmulatorError
+from ascendfx.runtime.engine.metrics_file import read_metrics
+from ascendfx.runtime.package.save_package import MANIFEST
 
 GRAPH = """\
 graph @g {
@@ -95,10 +97,16 @@ def test_compile_then_run_continues_a_prompt(tmp_path: Path) -> None:
     assert "decode: " in done.stdout
     golden = json.loads((ascendfx.bundled_model() / "golden_generations.json").read_text())
     item = golden["items"][1]
-    done = command("run", str(package), "-p", item["prompt"], "-n", "8", "--json")
+    metrics = tmp_path / "figures" / "metrics.json"
+    prompt = ("run", str(package), "-p", item["prompt"], "-n", "8", "--json", "--metrics")
+    done = command(*prompt, str(metrics))
     assert done.returncode == 0, done.stderr
+    assert read_metrics(metrics).ended[0].tokens == 8
     assert json.loads(done.stdout)["token_ids"] == item["output_ids"][:8]
     assert done.stderr == ""  # no terminal: no progress
+    done = command(*prompt, str(package / MANIFEST))
+    assert "it would be in the package" in done.stderr
+    assert json.loads((package / MANIFEST).read_text())["format"]
 
 
 def test_a_fault_in_a_kernel_is_shown_without_traceback(

@@ -92,10 +92,11 @@ def select_move_entries(context: GraphContext, position: int) -> KernelStep:
     op = node.op
     if not isinstance(op, MoveEntries):
         raise AssertionError("dispatched by type")  # noqa: TRY004
-    cache, table, state, _path = node.operands
-    kind, dtype = context.graph.type_of(cache), context.view(cache).dtype
-    blocks, block, columns = (
-        bind_size(size, context.capacity) for size in (*kind.shape[:2], product(kind.shape[2:]))
+    *caches, table, state, _path = node.operands
+    kinds, dtype = [context.graph.type_of(each) for each in caches], context.view(caches[0]).dtype
+    blocks, block, *columns = (
+        bind_size(size, context.capacity)
+        for size in (*kinds[0].shape[:2], *(product(kind.shape[2:]) for kind in kinds))
     )
     plan = plan_move_entries(
         requests=context.rows(_first_axis(context, state), position),
@@ -110,7 +111,7 @@ def select_move_entries(context: GraphContext, position: int) -> KernelStep:
     return KernelStep(
         plan=plan,
         emit=emit_move_entries,
-        name=f"move_entries_n{columns}_{dtype.value}",
+        name=f"move_entries_c{len(caches)}_{dtype.value}",
         operands=tuple(context.dense_operand(value, position) for value in node.operands),
         position=position,
         covers=(position,),

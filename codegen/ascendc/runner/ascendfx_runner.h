@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 /* Raised when a struct or an entry below changes; a runner says which one it was emitted for. */
-#define ASCENDFX_RUNNER_VERSION 1
+#define ASCENDFX_RUNNER_VERSION 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,10 +54,14 @@ typedef struct AscendfxRun {
     uint32_t launch;       /* index of the launch that failed, else 0 */
 } AscendfxRun;
 
-/* The signature of ascendfx_run_<plan>. `buffers` holds the device address of each buffer of the
-   plan, in the plan's order; of a buffer in the arena, of the buffer and not of the arena. Returns
-   0, or what the launch returned that failed: nothing is launched after it. */
-typedef int32_t AscendfxRunPlan(const AscendfxLauncher* launcher, void* const* buffers,
+/* The signature of ascendfx_bind_<plan>, called once. `buffers` holds the device address of each
+   buffer of the plan, in the plan's order; of a buffer in the arena, of the buffer and not of the
+   arena. Writes the addresses that the launches are given: as many as these have arguments. */
+typedef void AscendfxBindPlan(void* const* buffers, void** arguments);
+
+/* The signature of ascendfx_run_<plan>. `arguments` is what the plan was bound to. Returns 0, or
+   what the launch returned that failed: nothing is launched after it. */
+typedef int32_t AscendfxRunPlan(const AscendfxLauncher* launcher, void* const* arguments,
                                 uint32_t steps, AscendfxRun* run);
 
 #ifdef __cplusplus

@@ -7,7 +7,7 @@ from ascendfx.codegen.ascendc.launch_plan import LaunchPlan, Place
 
 HEADER = "ascendfx_runner.h"
 """The header beside this file that every runner includes."""
-VERSION = 1
+VERSION = 2
 """``ASCENDFX_RUNNER_VERSION`` of that header."""
 
 _COLUMNS = 96  # of a line inside one brace
@@ -18,13 +18,18 @@ def entry_name(plan: LaunchPlan) -> str:
     return f"ascendfx_run_{plan.name}"
 
 
+def bind_name(plan: LaunchPlan) -> str:
+    """Return the ``extern "C"`` symbol that finds the addresses for it."""
+    return f"ascendfx_bind_{plan.name}"
+
+
 def runner_file(plan: LaunchPlan) -> str:
     """Return the file name of a plan's runner."""
     return f"run_{plan.name}.cpp"
 
 
 def emit_runner(plan: LaunchPlan) -> str:
-    """Return the text: two tables and one loop over them.
+    """Return the text: two tables and a loop over each.
 
     It refers to kernels and buffers by their places in the plan, so it fits no other plan.
     """
@@ -45,8 +50,12 @@ def emit_runner(plan: LaunchPlan) -> str:
     out.lines(_STEP.split("\n"))
     out.line("}  // namespace")
     out.line()
+    head = f'extern "C" void {bind_name(plan)}('
+    with out.block(f"{head}void* const* buffers, void** arguments)"):
+        out.lines(_BIND.strip().split("\n"))
+    out.line()
     head = f'extern "C" int32_t {entry_name(plan)}('
-    parameters = "const AscendfxLauncher* launcher, void* const* buffers, "
+    parameters = "const AscendfxLauncher* launcher, void* const* arguments, "
     with out.block(f"{head}{parameters}uint32_t steps, AscendfxRun* run)"):
         out.lines(_BODY.strip().split("\n"))
     return out.text()
@@ -116,11 +125,13 @@ int32_t RunStep(const AscendfxLauncher* launcher, void* const* arguments, uint32
 }
 """
 
-_BODY = """
-void* arguments[kArgumentCount + 1];  // addresses are the same in every step
+_BIND = """
 for (uint32_t i = 0; i < kArgumentCount; ++i) {
     arguments[i] = static_cast<char*>(buffers[kArguments[i].buffer]) + kArguments[i].offset;
 }
+"""
+
+_BODY = """
 const AscendfxCounts before = *launcher->counts;
 *run = AscendfxRun{};
 int32_t status = 0;

@@ -3,7 +3,7 @@
 // Between two launches there is no allocation, lock, output, copy or wait.
 #include "ascendfx_runner.h"
 
-static_assert(ASCENDFX_RUNNER_VERSION == 1, "emitted for another version of ascendfx_runner.h");
+static_assert(ASCENDFX_RUNNER_VERSION == 2, "emitted for another version of ascendfx_runner.h");
 
 namespace {
 
@@ -155,12 +155,14 @@ int32_t RunStep(const AscendfxLauncher* launcher, void* const* arguments, uint32
 
 }  // namespace
 
-extern "C" int32_t ascendfx_run_decode(const AscendfxLauncher* launcher, void* const* buffers,
-                                       uint32_t steps, AscendfxRun* run) {
-    void* arguments[kArgumentCount + 1];  // addresses are the same in every step
+extern "C" void ascendfx_bind_decode(void* const* buffers, void** arguments) {
     for (uint32_t i = 0; i < kArgumentCount; ++i) {
         arguments[i] = static_cast<char*>(buffers[kArguments[i].buffer]) + kArguments[i].offset;
     }
+}
+
+extern "C" int32_t ascendfx_run_decode(const AscendfxLauncher* launcher, void* const* arguments,
+                                       uint32_t steps, AscendfxRun* run) {
     const AscendfxCounts before = *launcher->counts;
     *run = AscendfxRun{};
     int32_t status = 0;
