@@ -10,6 +10,7 @@ from ascendfx.passes.drop_batch_axis import DropBatchAxis
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.expose_hidden import ExposeHidden
 from ascendfx.passes.fold_weights import FoldWeights
+from ascendfx.passes.gather_earlier import GatherEarlier
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.hoist_transposes import HoistTransposes
 from ascendfx.passes.mask_by_addition import MaskByAddition
@@ -44,6 +45,7 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
     DropUnused(),
     ExposeHidden(),
     FoldWeights(),
+    GatherEarlier(),
     HoistTransposes(),
     MaskByAddition(),
     NarrowRepeatedInputs(),

@@ -41,7 +41,8 @@ def check_shifted_convention(program: Program) -> int:
       ``j - 1``, with one and the same last row per request, and the token that was sampled or
       drafted behind it; at the end of a chunk of the prompt, with the prompt's own next token;
     * all depths have the positions, slots, request numbers and block table of the main layers, and
-      rotations read tables of just these positions;
+      rotations read tables of just these positions; where only last rows attend, positions and
+      request numbers are chosen like these;
     * with several depths, entries made of rejected drafts must be written again: in a decode step
       ids, positions, slots and last rows are those of `align_drafts`, for all depths alike, and
       hidden states of the main model are looked up for the same rows;
@@ -72,8 +73,9 @@ def check_shifted_convention(program: Program) -> int:
         _refuse(f"there are caches of depth {max(depths.values())}, and {len(ids)} shifts of ids")
     for name, depth in depths.items():
         _check_cache(trace, rows, name, ids[: depth + 1])
+    seen = _seen_rows(trace, rows)
     for step in trace.of(RaggedAttention):
-        _check_attention(step, depths, ids, rows)
+        _check_attention(step, depths, ids, rows, seen)
     for step in trace.of(MoveEntries):
         if any(map(_own, frozenset[str]().union(*(each.caches for each in step.operands)))):
             _refuse("entries of a draft layer are moved, but its rows are a chain", step.location)
@@ -223,7 +225,24 @@ def _check_cache(trace: StepTrace, rows: _Rows, name: str, ids: list[Root]) -> N
             _refuse(f"`{name}` is read through another block table", step.location)
 
 
-def _check_attention(step: Step, depths: dict[str, int], ids: list[Root], rows: _Rows) -> None:
+def _seen_rows(trace: StepTrace, rows: _Rows) -> set[tuple[Root, Root]]:
+    """Return the positions and request numbers that rows may attend with: all, or the last ones."""
+    last: dict[Root, list[Root]] = {rows.positions: [], rows.requests: []}
+    for step in trace.of(GatherRows):
+        table, chosen = step.operands
+        if table.root in last and chosen.root == rows.last:
+            last[table.root].append(step.results[0].root)
+    pairs = {(p, r) for p in last[rows.positions] for r in last[rows.requests]}
+    return {(rows.positions, rows.requests), *pairs}
+
+
+def _check_attention(
+    step: Step,
+    depths: dict[str, int],
+    ids: list[Root],
+    rows: _Rows,
+    seen: set[tuple[Root, Root]],
+) -> None:
     roles = cast("RaggedAttention", step.op).roles(step.operands)
     read = {name for each in (*roles.keys, roles.values) for name in each.caches}
     found = {depths[name] for name in read if name in depths}
@@ -234,8 +253,8 @@ def _check_attention(step: Step, depths: dict[str, int], ids: list[Root], rows: 
     depth = found.pop()
     if found or not all(map(_own, read)):
         _refuse("an attention reads entries of several depths", step.location)
-    of_rows = roles.positions.root == rows.positions and roles.row_request.root == rows.requests
-    if not of_rows or roles.ancestors is not None:
+    of_rows = (roles.positions.root, roles.row_request.root)
+    if of_rows not in seen or roles.ancestors is not None:
         _refuse(f"depth {depth} sees tokens up to other positions than its rows", step.location)
     if not any(_of_depth(each, ids[: depth + 1], rows) for each in roles.queries):
         _refuse(f"rows of another depth read the entries of depth {depth}", step.location)

@@ -14,6 +14,7 @@ from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.expose_hidden import CHAININGS, ExposeHidden
 from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.fuse_mtp import FuseMtp
+from ascendfx.passes.gather_earlier import GatherEarlier
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.registry import RAISE
 from ascendfx.passes.rule import Rule
@@ -69,7 +70,8 @@ def closing_passes(
         branches: Candidates at each depth of a draft tree; empty: the drafts are a chain.
     """
     fused = (FuseMtp(tuple(drafts), chaining, branches),) if drafts else ()
-    return (CloseStep(plan, len(drafts), branches), *fused, ShareCommon(), DropUnused())
+    closed = CloseStep(plan, len(drafts), branches)
+    return (closed, *fused, GatherEarlier(), ShareCommon(), DropUnused())
 
 
 _CLEAN_UP: tuple[ProgramPass, ...] = (

@@ -106,7 +106,7 @@ class Capacities:
         context: Tokens of a request, cached ones and those of the step.
         blocks: Blocks of every cache.
         table_blocks: Blocks of one request, columns of the block table.
-        pairs_per_row: Experts per token, so that the host can fill ``sizes[3]``; 0 without experts.
+        pairs_per_row: Experts per token, so that `sizes` can tell pairs; 0 without experts.
         steps: Steps whose emitted tokens are kept until the host reads them.
         drafts: Draft tokens of a request in a step.
         branches: Those at each depth, if they are a tree; empty: they are a chain.
@@ -126,6 +126,11 @@ class Capacities:
     def tree(self) -> DraftTree:
         """Where the drafts stand; a chain is a tree, too."""
         return DraftTree(self.branches or (1,) * self.drafts)
+
+    def sizes(self, rows: int, requests: int, context: int) -> tuple[int, ...]:
+        """Return the leading elements of ``sizes`` for a step."""
+        each = self.pairs_per_row
+        return rows, requests, context, rows * each, requests * each
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from ascendfx.ir.cache_block import blocks_for
 from ascendfx.ir.size import Dim, bind_size, named_size, simplify_size
 from ascendfx.ir.tensor_type import DType
 
+ROWS, REQUESTS, CONTEXT = named_size("rows"), named_size("requests"), named_size("context")
+
 VISIBLE = named_size("visible")
 """Pairs of a query row and a key it may see, over all requests of a step."""
 
@@ -52,6 +54,7 @@ class Work:
         rereads: Bytes that are read again, from the second-level cache.
         experts: Experts there are, for `READ_EXPERTS`; 0 without.
         chosen: Experts per row, for `READ_EXPERTS`.
+        choosing: Rows that choose them, for `READ_EXPERTS`.
     """
 
     products: Dim = 0
@@ -61,6 +64,7 @@ class Work:
     rereads: Dim = 0
     experts: int = 0
     chosen: int = 0
+    choosing: Dim = ROWS
 
     @property
     def operations(self) -> Dim:
@@ -74,7 +78,7 @@ class Work:
     def numbers(self, step: StepSizes) -> "WorkNumbers":
         """Return the quantities of one step."""
         names = step_names(step)
-        read = expected_distinct(self.experts, self.chosen, step.rows)
+        read = expected_distinct(self.experts, self.chosen, bind_size(self.choosing, names))
         return WorkNumbers(
             products=_evaluate(self.products, names, read),
             format=self.format,

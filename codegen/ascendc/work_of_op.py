@@ -3,7 +3,15 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from ascendfx.codegen.ascendc.kernels.attention_tiles import MAX_KEY_TILE
-from ascendfx.codegen.ascendc.work import NO_WORK, READ_EXPERTS, VISIBLE, Work
+from ascendfx.codegen.ascendc.work import (
+    CONTEXT,
+    NO_WORK,
+    READ_EXPERTS,
+    REQUESTS,
+    ROWS,
+    VISIBLE,
+    Work,
+)
 from ascendfx.ir import ops
 from ascendfx.ir.op import Op
 from ascendfx.ir.ops.ragged_attention import RaggedRoles
@@ -122,6 +130,7 @@ def _grouped(operands: Types, results: Types, chosen: int) -> Work:
         bytes=simplify_size(bytes_of(x, ends, results[0]) + weight),
         experts=experts,
         chosen=chosen,
+        choosing=REQUESTS if x.shape[0] == chosen * REQUESTS else ROWS,
     )
 
 
@@ -132,18 +141,19 @@ def _attention(op: Op, operands: Types, results: Types) -> Work:
     queries, keys, values = roles[:3]
     rows = [each for each in roles[3:] if each is not None]
     heads, width = queries[0].shape[1], values.shape[-1]
+    visible = REQUESTS * CONTEXT if queries[0].shape[0] == REQUESTS else VISIBLE
     columns = sum(q.shape[-1] for q in queries) + width
     read = (*keys, values)
     rereads: Dim = 0
     if attends_latent(roles):
         read = keys
         per_key = sum(_stored(k.dtype) * product(k.shape[2:]) for k in keys)
-        rereads = simplify_size(VISIBLE * per_key - bytes_of(*keys))
+        rereads = simplify_size(visible * per_key - bytes_of(*keys))
     rescale = -(-3 * width // MAX_KEY_TILE) if isinstance(width, int) else 1
     return Work(
-        products=simplify_size(VISIBLE * heads * columns),
+        products=simplify_size(visible * heads * columns),
         format=queries[0].dtype,
-        vector_slots=simplify_size(VISIBLE * heads * (_SCORE_SLOTS + rescale)),
+        vector_slots=simplify_size(visible * heads * (_SCORE_SLOTS + rescale)),
         bytes=bytes_of(*queries, *read, *rows, *results),
         rereads=rereads,
     )

@@ -170,11 +170,8 @@ class Device:
         return GroupResult(steps, places, kept, joined, reasons)
 
     def _run_steps(self, places: int, context: int, steps: int) -> None:
-        sizes, rows = self._views["sizes"], places * (self.drafts + 1)
-        sizes[0] = rows
-        sizes[1] = places
-        sizes[2] = context
-        sizes[3] = rows * self.decode.pairs_per_row
+        for slot, size in enumerate(self.decode.sizes(places * (self.drafts + 1), places, context)):
+            self._views["sizes"][slot] = size
         self._views["step"][0] = 0
         self.executor.run_steps("decode", steps)
 

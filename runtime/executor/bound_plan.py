@@ -74,8 +74,8 @@ class BoundPlan:
             _fill(self._controls[name], values)
         sizes = self._controls["sizes"]
         sizes[:] = 0
-        pairs = step.rows * capacities.pairs_per_row
-        sizes[:4] = (step.rows, step.requests, step.context, pairs)
+        told = capacities.sizes(step.rows, step.requests, step.context)
+        sizes[: len(told)] = told
         self.run_steps(1)
         tokens, logits, *draft_tokens = (
             first_rows(self.control(name), inputs, every_row=advances, drafts=drafts).copy()

@@ -109,7 +109,10 @@ def test_caches_must_fit_into_the_chip(original: Path) -> None:
     with pytest.raises(GraphError) as caught:
         ascendfx.compile(original, cache_blocks=2**22 + 1, executor="reference")
     assert caught.value.code == "limit-too-large"
-    assert "68,719,493,120 bytes, ascend910b2 has 68,719,476,736" in caught.value.reason
+    assert (
+        "68,719,493,120 bytes and the token counts of 16 requests 2,560, ascend910b2 has "
+        "68,719,476,736" in caught.value.reason
+    )
 
 
 def test_intermediate_values_must_fit_into_the_chip(original: Path) -> None:

@@ -8,6 +8,7 @@ language and kind, and in all beside what theory expects of the very logits and 
 (`watched_steps.py`). All is emulated; times are of this machine.
 """
 
+import argparse
 import json
 import sys
 import time
@@ -208,8 +209,8 @@ def show_gain(runs: Runs, temperature: float) -> None:
     """Print that rejection sampling takes more than comparing, and by how much it should."""
     print(
         f"\nT={temperature:g}: share of drafts taken whose forerunners were, at the positions of "
-        "the rejection run, in theory:\n1 - TV = sum min(p, q) by rejection; sum p q by comparing a "
-        "drawn draft; p(d) by comparing the likeliest"
+        "the rejection run, in theory:\n1 - TV = sum min(p, q) by rejection; sum p q by comparing "
+        "a drawn draft; p(d) by comparing the likeliest"
     )
     names = ("positions", "1 - TV", "sum p q", "gain", "p(d)", "gain")
     print(f"{'k':>2}" + "".join(f"{name:>11}" for name in names))
@@ -238,7 +239,11 @@ def show_gain(runs: Runs, temperature: float) -> None:
 
 def main() -> None:
     """Print all."""
-    most = int(sys.argv[1]) if len(sys.argv) > 1 else TEXTS
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("texts", nargs="?", type=int, default=TEXTS, help="of each language, kind")
+    most = parser.parse_args().texts
     start = time.perf_counter()
     engines: dict[int, Engine] = {}
     for drafts in LEAST:

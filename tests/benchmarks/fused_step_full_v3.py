@@ -4,12 +4,13 @@
 
 Prints, for one draft token per step, every launch that draft layer, sampling, verification and
 preparation add to the main model's step, and why it is there; then step time and tokens per second
-over the batch, with and without drafts. All figures of time and bytes are modelled, for one chip
-that holds everything.
+over the batch, with and without drafts; then what is saved by choosing rows early, in the draft
+layer of a decode step and in the last layer of a prompt's chunk. All figures of time and bytes are
+modelled, for one chip that holds everything.
 """
 
+import argparse
 import re
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -22,9 +23,11 @@ from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.codegen.ascendc.work import StepSizes
 from ascendfx.ir.capture.captured_model import CapturedModel
 from ascendfx.passes.expose_hidden import CHAININGS
+from ascendfx.passes.gather_earlier import GatherEarlier
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.runtime.checkpoint.capture_model import capture_model
 from ascendfx.runtime.limits import Limits
+from ascendfx.runtime.lowering import results_of
 from ascendfx.runtime.presets import TO_SERVING, closing_passes, passes_for, serving_passes
 
 TARGET = find_target("ascend910b2")
@@ -44,7 +47,11 @@ REASONS = (
     ("draft layer", r"^main: argmax", "the draft itself; no draft is sampled"),
     ("draft layer", r"embed_tokens: gather_rows", "embedding of the shifted tokens"),
     ("draft layer", r"rotary_emb: gather_rows", "rows of the rotary table, the main model's again"),
-    ("draft layer", r"shared_head: gather_rows|main: gather_rows", "rows whose drafts are wanted"),
+    (
+        "draft layer",
+        r"gather_rows_requests_",
+        "rows whose drafts are wanted, of what is read",
+    ),
     ("draft layer", r"n129280", "the shared head, for one row of each request"),
     ("draft layer", r"rms_norm \+ rms_norm \+ concat", "both norms of the inputs, side by side"),
     ("draft layer", r"_n7168_k14336_", "joins token and hidden state, 2H to H"),
@@ -53,7 +60,8 @@ REASONS = (
     ("draft layer", r": rms_norm .*_n1536_", "norm of the query latents"),
     ("draft layer", r"_n24576_k1536_", "queries, up"),
     ("draft layer", r"_n576_k7168_", "latents and rotated key of the cache"),
-    ("draft layer", r"rms_norm \+ rotary", "norm of latents and both rotations in one"),
+    ("draft layer", r": rms_norm \+ rotary", "norm of latents and rotation of the key in one"),
+    ("draft layer", r": rotary", "rotation of the queries, for the rows whose drafts are wanted"),
     ("draft layer", r": cache_write", "the depth's own cache: latents, rotated keys"),
     ("draft layer", r"_b128_n512_k128_", "key projection, absorbed into the queries"),
     ("draft layer", r"latent_decode_attention", "attention over the depth's own cache"),
@@ -64,7 +72,7 @@ REASONS = (
     ("draft layer", r"_n256_k7168_f32", "scores of the router"),
     ("draft layer", r"route_topk", "choice of experts"),
     ("draft layer", r"dispatch_experts", "order of pairs by expert"),
-    ("draft layer", r"gather_rows_pairs", "rows in that order"),
+    ("draft layer", r"gather_rows_request_pairs", "rows in that order"),
     ("draft layer", r"grouped_linear", "products of the chosen experts"),
     ("draft layer", r"swiglu", "activation: of experts, of the shared one"),
     ("draft layer", r"_n2048_k7168_", "gate and up of the shared expert"),
@@ -118,21 +126,32 @@ def captured_v3(layers: int) -> CapturedModel:
     return capture_model(model, drafts=layer.module)
 
 
-def decode_plan(captured: CapturedModel, drafts: int) -> LaunchPlan:
-    """Return the plan of a step that prepares the next one, with or without a draft."""
+def lowered_plan(
+    captured: CapturedModel, name: str, drafts: int, *, early: bool = True
+) -> LaunchPlan:
+    """Return the plan of a step that needs no host, with or without a draft.
+
+    Args:
+        captured: Main model and draft layer.
+        name: ``decode`` or ``prefill``.
+        drafts: Draft tokens per request.
+        early: Whether rows are chosen as early as possible.
+    """
     limits = Limits(max(BATCHES), CONTEXT, draft_tokens=drafts)
-    passes = passes_for("decode", target=TARGET, limits=limits)
+    passes = passes_for(name, target=TARGET, limits=limits)
     hidden = CHAININGS[0] if drafts else None
     program, _ = run_pipeline(captured.program, (*serving_passes(hidden=hidden), *passes))
     layers = tuple(
         run_pipeline(draft, (*TO_SERVING, *passes))[0] for draft in captured.drafts[:drafts]
     )
-    program, _ = run_pipeline(program, closing_passes("decode", layers))
-    step = limits.step("decode")
+    closing = closing_passes(name, layers)
+    kept = (each for each in closing if early or not isinstance(each, GatherEarlier))
+    program, _ = run_pipeline(program, tuple(kept))
+    step = limits.step(name)
     plan, _ = lower_program(
         program,
         target=TARGET,
-        name="decode",
+        name=name,
         rows=step.rows,
         requests=step.requests,
         context=step.context,
@@ -140,6 +159,7 @@ def decode_plan(captured: CapturedModel, drafts: int) -> LaunchPlan:
         steps=limits.group_steps,
         drafts=drafts,
         places=limits.max_batch,
+        results=results_of(program),
     )
     return plan
 
@@ -224,36 +244,55 @@ def show_batches(plans: dict[int, LaunchPlan]) -> None:
         print(f"{batch:5}{times}{batch / off:14,.0f}{rates}")
 
 
-def show_savings(plan: LaunchPlan) -> None:
-    """Print what two changes would save: a launch, and rows whose result nobody reads."""
+def seconds_of(plan: LaunchPlan, step: StepSizes) -> float:
+    """Return the time of all launches."""
+    works = {each.kernel: each.work for each in plan.works}
+    return sum(launch_cost(works[each.kernel], TARGET, step).seconds for each in plan.launches)
+
+
+def show_savings(captured: CapturedModel, plan: LaunchPlan) -> None:
+    """Print what choosing rows early saves, and what one launch less would save."""
+    print("\nrows chosen as early as possible, and behind the layer; modelled")
+    late = lowered_plan(captured, "decode", 1, early=False)
+    chunks = [lowered_plan(captured, "prefill", 0, early=early) for early in (True, False)]
+    for batch in (1, SHOWN, max(BATCHES)):
+        step = step_of(batch, 1)
+        early, before = seconds_of(plan, step), seconds_of(late, step)
+        drafting = total(each for each in lines(plan, step) if each.group == "draft layer")[2]
+        saved = before - early
+        print(
+            f"  decode, batch {batch:3}: {early * 1e6:11,.1f} us, before {before * 1e6:11,.1f}: "
+            f"{saved * 1e6:9,.1f} us less ({100 * saved / (drafting + saved):.1f} % of the draft "
+            f"layer, {100 * saved / before:.2f} % of the step)"
+        )
+    print(f"  decode launches: {len(plan.launches)}, before {len(late.launches)}")
+    for rows in (1, 16, chunks[0].capacities.rows):
+        early, before = (seconds_of(each, StepSizes(rows, 1, CONTEXT)) for each in chunks)
+        print(
+            f"  prefill, chunk of {rows:3}: {early * 1e6:11,.1f} us, before {before * 1e6:11,.1f} "
+            f"({100 * (before - early) / before:.2f} % less)"
+        )
+    print(f"  prefill launches: {len(chunks[0].launches)}, before {len(chunks[1].launches)}")
     print("\nwhat could be saved; modelled")
     for batch in (1, SHOWN, max(BATCHES)):
-        now, fewer = (lines(plan, step_of(batch, k)) for k in (1, 0))
-        everything = total(now)[2]
+        now = lines(plan, step_of(batch, 1))
         (shift,) = [each for each in now if "shift_tokens" in each.kernel]
-        pairs = [
-            (a.seconds - b.seconds)
-            for a, b in zip(now, fewer, strict=True)
-            if a.group == "draft layer" and not re.search(KEPT, a.reason)
-        ]
         print(
             f"  batch {batch:3}: shift_tokens inside verify_drafts {shift.seconds * 1e6:.1f} us "
-            f"({100 * shift.seconds / everything:.3f} % of the step); the draft layer behind its "
-            f"cache for one row of each request {sum(pairs) * 1e6:,.1f} us "
-            f"({100 * sum(pairs) / everything:.2f} %)"
+            f"({100 * shift.seconds / total(now)[2]:.3f} % of the step)"
         )
-
-
-KEPT = "embedding|both norms|joins token|norm before attention|latents|depth's own cache: "
-"""What the draft layer needs of every row: its entries in the cache."""
 
 
 def main() -> None:
     """Capture and lower both steps, then print."""
-    layers = int(sys.argv[1]) if len(sys.argv) > 1 else 61
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("layers", nargs="?", type=int, default=61, help="of the main model")
+    layers = parser.parse_args().layers
     start = time.perf_counter()
     captured = captured_v3(layers)
-    plans = {drafts: decode_plan(captured, drafts) for drafts in (0, 1)}
+    plans = {drafts: lowered_plan(captured, "decode", drafts) for drafts in (0, 1)}
     print(
         f"DeepSeek-V3, {layers} layers and a draft layer, on {TARGET.name}: "
         f"{len(plans[0].launches)} launches without drafts, {len(plans[1].launches)} with; "
@@ -261,7 +300,7 @@ def main() -> None:
     )
     show_additions(plans[1])
     show_batches(plans)
-    show_savings(plans[1])
+    show_savings(captured, plans[1])
 
 
 if __name__ == "__main__":

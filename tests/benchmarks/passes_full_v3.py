@@ -5,6 +5,7 @@
 The model is captured on meta tensors; only the passes are timed. Exits with 1 above the limit.
 """
 
+import argparse
 import sys
 import time
 
@@ -28,7 +29,11 @@ def show(stage: str, run: PassRun) -> None:
 
 def main() -> int:
     """Run every stage and print the passes."""
-    layers = int(sys.argv[1]) if len(sys.argv) > 1 else 61
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("layers", nargs="?", type=int, default=61, help="of the model")
+    layers = parser.parse_args().layers
     # The defaults of DeepseekV3Config are those of the published checkpoint.
     config = DeepseekV3Config(num_hidden_layers=layers, torch_dtype="bfloat16")
     with torch.device("meta"):

@@ -7,6 +7,7 @@ Prints modelled bytes and floating-point operations per layer for a decode step 
 figures of time, bytes and operations are modelled.
 """
 
+import argparse
 import sys
 import time
 from collections.abc import Sequence
@@ -118,7 +119,11 @@ def measure(program: Program, plan: str, limits: Limits) -> None:
 
 def main() -> None:
     """Capture once, then measure each plan."""
-    layers = int(sys.argv[1]) if len(sys.argv) > 1 else 61
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("layers", nargs="?", type=int, default=61, help="of the model")
+    layers = parser.parse_args().layers
     program = serving_form(layers)
     print(f"{layers} layers, {len(program.graphs) - 1} distinct; target {TARGET.name}")
     measure(program, "decode", Limits(max_batch=BATCH, max_context=CONTEXT))

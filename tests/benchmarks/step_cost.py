@@ -144,8 +144,10 @@ def null_launch_nanoseconds(device: SimulatedDevice) -> tuple[int, float]:
 
 def main() -> None:
     """Print a table and what the claims are about."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--pairs", type=int, default=31)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--pairs", type=int, default=31, help="measurements of both, default 31")
     pairs = parser.parse_args().pairs
     torch.set_num_threads(1)
     found: dict[tuple[int, int, int], Figure] = {}

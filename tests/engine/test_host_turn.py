@@ -75,14 +75,15 @@ class Turns(RuleBasedStateMachine):
             own.live[place] = False
             turn.forget()
 
-    @rule(steps=st.integers(1, STEPS), ahead=st.integers(0, STEPS))
-    def reserve(self, steps: int, ahead: int) -> None:
-        native, plain = (turn.reserve(steps, ahead) for turn in self.turns)
-        assert (native is None) == (plain is None)
-        if native is None or plain is None:
-            return
-        assert native[1:] == plain[1:]
-        assert native.grown.tolist() == plain.grown.tolist()
+    @rule(first=st.integers(1, STEPS), ahead=st.integers(0, STEPS), more=st.integers(0, 2))
+    def reserve(self, first: int, ahead: int, more: int) -> None:
+        """Reserve a group, and longer ones: the blocks of the one before are there."""
+        for steps in range(first, first + more + 1):
+            native, plain = (turn.reserve(steps, ahead) for turn in self.turns)
+            assert (native is None) == (plain is None)
+            if native is not None and plain is not None:
+                assert native[1:] == plain[1:]
+                assert native.grown.tolist() == plain.grown.tolist()
 
     @rule(seed=st.integers(0, 2**32), steps=st.integers(0, STEPS), late=st.booleans())
     def read(self, seed: int, steps: int, *, late: bool) -> None:
@@ -117,7 +118,7 @@ class Turns(RuleBasedStateMachine):
         for place in np.flatnonzero(own.live).tolist():
             row = state[place]
             row[:] = own.state[place]
-            row[State.DRAFTS] = random.integers(0, own.drafts + 1)
+            row[[State.DRAFTED, State.DRAFTS]] = random.integers(0, own.drafts + 1, 2)
             for step in range(steps):
                 count = int(random.integers(1, columns))
                 left = int(row[State.LIMIT] - row[State.GENERATED])

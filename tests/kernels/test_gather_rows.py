@@ -35,6 +35,15 @@ def _kernel(
     return emit_gather_rows(plan, "gather_rows")
 
 
+def test_positions_of_rows_are_chosen_like_rows() -> None:
+    kernel = _kernel(1, DType.I32)
+    table = np.arange(_TABLE_ROWS, dtype=np.int32) * 1_000_003
+    ids = np.random.default_rng(1).integers(0, _TABLE_ROWS, 100).astype(np.int32)
+    y = launch(kernel, {"table": table, "ids": ids}, 49)["y"]
+    np.testing.assert_array_equal(y[:49], table[ids[:49]])
+    assert (y[49:] == -1).all()
+
+
 @pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
 @pytest.mark.parametrize("columns", [1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 128])
 def test_rows_are_copied_for_every_remainder_of_a_block(columns: int, dtype: DType) -> None:

@@ -34,10 +34,6 @@ from ascendfx.codegen.ascendc.kernels.sample_drafts import (
     emit_sample_drafts,
     plan_sample_drafts,
 )
-from ascendfx.codegen.ascendc.kernels.sample_tokens import (
-    emit_sample_tokens,
-    plan_sample_tokens,
-)
 from ascendfx.codegen.ascendc.kernels.shift_tokens import emit_shift_tokens, plan_shift_tokens
 from ascendfx.codegen.ascendc.kernels.vector_chain import emit_vector_chain, plan_vector_chain
 from ascendfx.codegen.ascendc.kernels.vector_kernel import RowView
@@ -55,10 +51,10 @@ from ascendfx.ir.step_state import (
     State,
 )
 from ascendfx.ir.tensor_type import DType
+from tests.kernels import sampling_mutant_cases
 from tests.kernels.attention_shapes import decode_shape
 from tests.kernels.chain_graphs import latent, residual_norm, rotary, swiglu
 from tests.kernels.drafting_case import Places
-from tests.kernels.sampling_case import Rows
 from tests.kernels.vector_case import FEW_CORES, Array, random_array
 
 
@@ -69,6 +65,8 @@ class Case:
     kernel: Kernel
     inputs: dict[str, Array]
     rows: tuple[int, ...]
+    known: str = ""
+    """Text of another case: it has the mutants of lines that both have."""
 
 
 def _write_cache() -> Case:
@@ -275,44 +273,11 @@ def _advance(drafts: int, *, drafting: bool) -> Callable[[], Case]:
 
 
 def _sample() -> Case:
-    """Every way a row can go: greedy, plain, each filter within and beyond what is kept, ties."""
-    options: list[dict[str, float]] = [
-        {},
-        {"temperature": 1.0},
-        {"temperature": 0.7, "top_k": 20},
-        {"temperature": 0.3, "top_p": 0.9},
-        {"temperature": 1.5, "top_p": 0.97},
-        {"temperature": 1.0, "min_p": 0.1},
-        {"temperature": 3.0, "min_p": 0.05},
-        {"temperature": 1.0, "top_k": 3_000},
-        {"temperature": 2.0, "top_k": 4_000, "top_p": 0.9, "min_p": 0.01},
-        {"temperature": 1.0, "top_k": 900, "top_p": 0.99, "min_p": 0.01},
-        {"temperature": 0.0, "top_k": 3},
-    ]
-    count, columns = 66, 9_001
-    random = np.random.default_rng(0)
-    logits = (random.standard_normal((count, columns)) * 2).astype(np.float32)
-    logits[22:33] = np.round(logits[22:33] * 4) / 4
-    logits[33:44] = np.linspace(-9, 9, columns)
-    logits[44], logits[45] = np.inf, -np.inf
-    logits[46:48] = 0.0
-    logits[48:50] = 0.0
-    logits[48, 8_999] = -1e-30
-    logits[49, 5_000] = np.nan
-    logits[55:66] = 0.5  # one token more or less in the prefix is another token
-    rows = Rows.of(logits, options)
-    rows.stop_ids[::2, [1, 7]] = np.argsort(-logits.astype(np.float64), axis=1)[::2, :2]
-    rows.stop_ids[48, 0] = 17
-    rows.state[:, State.LENGTH] = rows.positions - 1
-    rows.state[:, State.GENERATED] = 5
-    rows.state[:, State.MINIMUM] = np.arange(count) % 4 + 5
-    rows.row_request[:] = random.permutation(count)
-    rows.row_request[44:] = np.arange(44, count)
-    plan = plan_sample_tokens(
-        rows=DeviceSize(0, count), requests=count, places=1, columns=columns, dtype=DType.F32,
-        target=FEW_CORES,
-    )  # fmt: skip
-    return _case(emit_sample_tokens(plan, "sample"), rows.inputs, (0, 1, 51, count))
+    return Case(*sampling_mutant_cases.alone())
+
+
+def _couple() -> Case:
+    return Case(*sampling_mutant_cases.coupled(), _sample().kernel.source)
 
 
 def _draft() -> Case:
@@ -386,6 +351,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "route": _route,
     "draft": _draft,
     "sample": _sample,
+    "sample_coupled": _couple,
     "verify": _verify,
     "verify_tree": _verify_tree,
     "move": _move,

@@ -33,7 +33,7 @@ def test_a_plan_of_another_version_is_refused(plan):
     with pytest.raises(GraphError) as caught:
         read_plan(json.dumps(data), sources(plan))
     assert str(caught.value) == (
-        "error[plan-format]: the plan has format 3, this version reads 4\n"
+        "error[plan-format]: the plan has format 4, this version reads 5\n"
         "\n"
         "hint: compile the package again"
     )

@@ -42,8 +42,8 @@ class Case:
         """Run one step and compare tokens, logits and caches with the truth."""
         given = {**inputs, **self.caches}
         (tokens, logits, *caches), bounds = noise_bounds(self.program, self.tensors, given, sizes)
-        pairs = sizes[0] * self.shape.top_k
-        got_tokens, got_logits = self.runner.step(inputs, (*sizes, pairs))
+        pairs = (sizes[0] * self.shape.top_k, sizes[1] * self.shape.top_k)
+        got_tokens, got_logits = self.runner.step(inputs, (*sizes, *pairs))
         got_tokens, got_logits = got_tokens[: sizes[1]], got_logits[: sizes[1]]
         assert deviation(got_logits, logits) <= bounds[1]
         np.testing.assert_array_equal(got_tokens, np.argmax(got_logits, axis=-1))

@@ -8,6 +8,7 @@ from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
 from ascendfx.ir.capture.capture_draft import capture_draft
 from ascendfx.ir.capture.capture_module import capture_module
 from ascendfx.ir.program import Program
+from ascendfx.passes.gather_earlier import GatherEarlier
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING, closing_passes, serving_passes
 from tests.capture.tiny_models import random_weights, tiny_latent
@@ -35,7 +36,15 @@ def serving_forms() -> tuple[Program, Program]:
 
 
 @cache
-def fused_step(plan: str, drafts: int) -> Program:
-    """Return a step of the plan with the layer at so many depths."""
+def fused_step(plan: str, drafts: int, *, early: bool = False) -> Program:
+    """Return a step of the plan with the layer at so many depths.
+
+    Args:
+        plan: ``decode`` or ``prefill``.
+        drafts: Depths.
+        early: Whether rows are chosen as early as possible, as in compilations.
+    """
     model, draft = (run_pipeline(each, _PLANS[plan])[0] for each in serving_forms())
-    return run_pipeline(model, closing_passes(plan, (draft,) * drafts))[0]
+    passes = closing_passes(plan, (draft,) * drafts)
+    kept = (each for each in passes if early or not isinstance(each, GatherEarlier))
+    return run_pipeline(model, tuple(kept))[0]

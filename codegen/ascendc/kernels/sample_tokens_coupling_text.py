@@ -36,6 +36,20 @@ uint32_t accepted;  // drafts that a block takes
 bool isOver;  // no further row of the block can be its last
 float carried;  // the block's prefix up to here
 
+__aicore__ inline void RecordIn(const GlobalTensor<int32_t>& ids,
+                                const GlobalTensor<float>& probs) {
+    draftIds = ids;
+    draftProbs = probs;
+}
+
+__aicore__ inline void BeginPlace(uint64_t place, const LocalTensor<int32_t>& ids) {
+    drafts = ids;
+    recordStart = place * ((ROWS - 1) * TABLE_COLUMNS);
+    accepted = 0;
+    isOver = false;
+    carried = 1.0f;
+}
+
 // Takes up how a request wants drafts verified. A greedy one that rejects, or takes a block, has
 // the best token anyhow: its p is certain.
 __aicore__ inline void BeginDrafts(const LocalTensor<int32_t>& request,
@@ -54,9 +68,6 @@ __aicore__ inline void BeginDrafts(const LocalTensor<int32_t>& request,
         rank = isCut && rank > ranks ? rank : ranks;
         isFiltered = true;
     }
-    accepted = 0;
-    isOver = false;
-    carried = 1.0f;
 }
 
 // Counts the drafts before a row as emitted.

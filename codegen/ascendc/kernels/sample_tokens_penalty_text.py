@@ -18,6 +18,10 @@ uint32_t seedHigh;
 int32_t length;
 int32_t early;  // new tokens before a stop token may come
 
+__aicore__ inline void CountIn(const GlobalTensor<int32_t>& table) {
+    counts = table;
+}
+
 // Takes up what a request wants; its rows follow.
 __aicore__ inline void Begin(const LocalTensor<int32_t>& request) {
     const LocalTensor<float> options = request[OPTIONS].ReinterpretCast<float>();
@@ -142,9 +146,8 @@ const uint32_t last = first + share < rows ? first + share : rows;
 TPipe pipe;
 Sampler sampler;
 sampler.Init(pipe, logitsGm);
-sampler.counts = countsGm;
-@sampler.draftIds = draft_idsGm;
-@sampler.draftProbs = draft_probsGm;
+sampler.CountIn(countsGm);
+@sampler.RecordIn(draft_idsGm, draft_probsGm);
 %TABLES%
 LocalTensor<int32_t> positionsLocal = positionQueue.AllocTensor<int32_t>();
 CopyIn(positionsLocal, positionsGm[base], 1, count * 4, 0, 0);
@@ -172,8 +175,7 @@ LocalTensor<int32_t> tokensLocal = tokenQueue.AllocTensor<int32_t>();
     sampler.Begin(request);
 &    sampler.rowStart = static_cast<uint64_t>(start) * COLUMNS;
 &    tokensLocal.SetValue(start - base, sampler.Sample(positionsLocal.GetValue(start - base)));
-@    sampler.drafts = idsLocal[start - base];
-@    sampler.recordStart = place * ((ROWS - 1) * TABLE_COLUMNS);
+@    sampler.BeginPlace(place, idsLocal[start - base]);
 @    for (uint32_t i = 0; i < ROWS; ++i) {
 @        const uint32_t row = start + i;
 @        const bool isOwn = first <= row && row < last;

@@ -6,9 +6,10 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.size import Dim, bind_size, named_size, names_in, substitute_size
 
 SLOTS = {"rows": 0, "requests": 1, "context": 2}
-"""Slot of each named size; slot 3 holds the pairs of rows and experts."""
+"""Slot of each named size."""
 
-PAIRS_SLOT = 3
+PAIR_SLOTS = {"rows": 3, "requests": 4}
+"""Slot of its pairs with experts: of all rows, or of one row for each request."""
 
 
 def row_size(size: Dim, capacity: CapacityOf, pairs_per_row: int) -> DeviceSize:
@@ -25,18 +26,24 @@ def row_size(size: Dim, capacity: CapacityOf, pairs_per_row: int) -> DeviceSize:
     for name, slot in SLOTS.items():
         if reduced == named_size(name):
             return DeviceSize(slot, most)
-    if pairs_per_row and reduced == pairs_per_row * named_size("rows"):
-        return DeviceSize(PAIRS_SLOT, most)
+    for name, slot in PAIR_SLOTS.items():
+        if pairs_per_row and reduced == pairs_per_row * named_size(name):
+            return DeviceSize(slot, most)
     raise GraphError(
         code="unknown-row-count",
         reason=f"the device is not told how many rows `{size}` are",
-        hint=f"known: {', '.join(SLOTS)} and rows * {pairs_per_row or 'experts per row'}",
+        hint=f"known: {', '.join(SLOTS)}; rows and requests * {pairs_per_row or 'experts per row'}",
     )
 
 
 def row_suffix(rows: DeviceSize) -> str:
     """Return what a kernel's name tells about its rows: nothing for those of tokens."""
-    return ("", "_requests", "_context", "_pairs")[rows.slot]
+    return ("", "_requests", "_context", "_pairs", "_request_pairs")[rows.slot]
+
+
+def pair_suffix(pairs: DeviceSize) -> str:
+    """Return what a kernel's name tells about the rows of its pairs: nothing for all of them."""
+    return "_requests" if pairs.slot == PAIR_SLOTS["requests"] else ""
 
 
 def is_row_size(size: Dim, capacity: CapacityOf, pairs_per_row: int) -> bool:

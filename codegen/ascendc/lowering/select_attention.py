@@ -19,6 +19,7 @@ from ascendfx.codegen.ascendc.kernels.latent_decode_attention import (
 )
 from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
 from ascendfx.codegen.ascendc.lowering.graph_context import GraphContext, rows_and_columns
+from ascendfx.codegen.ascendc.lowering.row_space import row_suffix
 from ascendfx.codegen.ascendc.lowering.step import KernelStep, Operand, Scratch
 from ascendfx.codegen.ascendc.lowering.view import View
 from ascendfx.ir.graph import Value
@@ -146,11 +147,11 @@ def _latent(
     )
     tree = () if attention.ancestors is None else (attention.ancestors,)
     ids = (table, attention.positions, attention.row_request, *tree)
-    size = f"h{shape.heads}_d{shape.latent}_{shape.dtype.value}"
+    size = f"{row_suffix(shape.rows)}_h{shape.heads}_d{shape.latent}_{shape.dtype.value}"
     attend = KernelStep(
         plan=plan,
         emit=emit_latent_decode_attention,
-        name=f"latent_decode_attention_{'tree_' * shape.tree}{size}",
+        name=f"latent_decode_attention{'_tree' * shape.tree}{size}",
         operands=(
             *map(context.operand, attention.queries),
             *(context.dense_operand(cache, position) for cache in caches),
@@ -165,7 +166,7 @@ def _latent(
     combine = KernelStep(
         plan=plan_combine_attention_splits(plan, context.target, out=out),
         emit=emit_combine_attention_splits,
-        name=f"combine_attention_splits_{size}",
+        name=f"combine_attention_splits{size}",
         operands=(*partial, context.operand(Value(position))),
         position=position,
         covers=(position,),
@@ -228,7 +229,7 @@ def _expanded(context: GraphContext, attention: _Roles, scale: float, position: 
     return KernelStep(
         plan=plan,
         emit=emit_chunked_prefill_attention,
-        name=f"chunked_prefill_attention_h{shape.heads}_d{shape.nope}_{shape.dtype.value}",
+        name=f"chunked_prefill_attention{row_suffix(shape.rows)}_h{shape.heads}_d{shape.nope}_{shape.dtype.value}",
         operands=(
             *map(context.operand, attention.queries),
             context.operand(attention.keys[0]),

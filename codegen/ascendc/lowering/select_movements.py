@@ -115,7 +115,7 @@ def select_route_topk(context: GraphContext, position: int) -> KernelStep:
     return KernelStep(
         plan=plan,
         emit=emit_route_topk,
-        name=f"route_topk_e{routing.experts}_k{op.k}",
+        name=f"route_topk{row_suffix(rows)}_e{routing.experts}_k{op.k}",
         operands=tuple(context.dense_operand(value, position) for value in operands),
         position=position,
         covers=(position,),
@@ -132,9 +132,10 @@ def select_dispatch_experts(context: GraphContext, position: int) -> KernelStep:
     op = node.op
     if not isinstance(op, DispatchExperts):
         raise AssertionError("dispatched by type")  # noqa: TRY004
-    rows, top_k = context.graph.type_of(node.operands[0]).shape
+    leading, top_k = context.graph.type_of(node.operands[0]).shape
+    rows = context.rows(leading, position)
     plan = plan_dispatch_experts(
-        rows=context.rows(rows, position),
+        rows=rows,
         top_k=_number(context, top_k, position),
         experts=op.experts,
         target=context.target,
@@ -143,7 +144,7 @@ def select_dispatch_experts(context: GraphContext, position: int) -> KernelStep:
     return KernelStep(
         plan=plan,
         emit=emit_dispatch_experts,
-        name=f"dispatch_experts_e{op.experts}_k{top_k}",
+        name=f"dispatch_experts{row_suffix(rows)}_e{op.experts}_k{top_k}",
         operands=tuple(context.dense_operand(value, position) for value in operands),
         position=position,
         covers=(position,),
@@ -157,11 +158,12 @@ def select_combine_experts(context: GraphContext, position: int, added: AddedRow
         GraphError: Operands are strided, or the family refuses.
     """
     y, place, weights = context.node(position).operands
-    rows, top_k = context.graph.type_of(weights).shape
+    leading, top_k = context.graph.type_of(weights).shape
+    rows = context.rows(leading, position)
     columns = _number(context, context.graph.type_of(y).shape[1], position)
     dtype = context.view(y).dtype
     plan = plan_combine_experts(
-        rows=context.rows(rows, position),
+        rows=rows,
         columns=columns,
         top_k=_number(context, top_k, position),
         dtype=dtype,
@@ -174,7 +176,7 @@ def select_combine_experts(context: GraphContext, position: int, added: AddedRow
     return KernelStep(
         plan=plan,
         emit=emit_combine_experts,
-        name=f"combine_experts_n{columns}_k{top_k}_{dtype.value}",
+        name=f"combine_experts{row_suffix(rows)}_n{columns}_k{top_k}_{dtype.value}",
         operands=tuple(context.dense_operand(value, position) for value in operands),
         position=result.node,
         covers=(position, *added.covers),

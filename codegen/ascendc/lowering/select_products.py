@@ -10,7 +10,7 @@ from ascendfx.codegen.ascendc.kernels.grouped_matmul import (
 from ascendfx.codegen.ascendc.kernels.matmul import emit_matmul, plan_matmul
 from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
 from ascendfx.codegen.ascendc.lowering.graph_context import GraphContext, rows_and_columns
-from ascendfx.codegen.ascendc.lowering.row_space import row_suffix
+from ascendfx.codegen.ascendc.lowering.row_space import pair_suffix, row_suffix
 from ascendfx.codegen.ascendc.lowering.step import KernelStep, Operand
 from ascendfx.codegen.ascendc.lowering.view import View, reshape_view
 from ascendfx.ir.graph import Value
@@ -87,7 +87,7 @@ def select_grouped_linear(context: GraphContext, position: int) -> KernelStep:
     return KernelStep(
         plan=plan,
         emit=emit_grouped_matmul,
-        name=f"grouped_matmul_e{experts}_n{n}_k{k}_{dtype.value}",
+        name=f"grouped_matmul{pair_suffix(pairs)}_e{experts}_n{n}_k{k}_{dtype.value}",
         operands=(
             context.operand(x),
             weight,

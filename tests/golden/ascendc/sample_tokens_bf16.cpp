@@ -501,6 +501,10 @@ struct Sampler {
     int32_t length;
     int32_t early;  // new tokens before a stop token may come
 
+    __aicore__ inline void CountIn(const GlobalTensor<int32_t>& table) {
+        counts = table;
+    }
+
     // Takes up what a request wants; its rows follow.
     __aicore__ inline void Begin(const LocalTensor<int32_t>& request) {
         const LocalTensor<float> options = request[OPTIONS].ReinterpretCast<float>();
@@ -916,7 +920,7 @@ extern "C" __global__ __aicore__ void sample_tokens(GM_ADDR logits, GM_ADDR opti
     TPipe pipe;
     Sampler sampler;
     sampler.Init(pipe, logitsGm);
-    sampler.counts = countsGm;
+    sampler.CountIn(countsGm);
     TQue<TPosition::VECIN, 1> positionQueue;
     pipe.InitBuffer(positionQueue, 1, 32);
     TQue<TPosition::VECIN, 1> placeQueue;

@@ -546,6 +546,10 @@ struct Sampler {
     int32_t length;
     int32_t early;  // new tokens before a stop token may come
 
+    __aicore__ inline void CountIn(const GlobalTensor<int32_t>& table) {
+        counts = table;
+    }
+
     // Takes up what a request wants; its rows follow.
     __aicore__ inline void Begin(const LocalTensor<int32_t>& request) {
         const LocalTensor<float> options = request[OPTIONS].ReinterpretCast<float>();
@@ -965,6 +969,20 @@ struct Sampler {
     bool isOver;  // no further row of the block can be its last
     float carried;  // the block's prefix up to here
 
+    __aicore__ inline void RecordIn(const GlobalTensor<int32_t>& ids,
+                                    const GlobalTensor<float>& probs) {
+        draftIds = ids;
+        draftProbs = probs;
+    }
+
+    __aicore__ inline void BeginPlace(uint64_t place, const LocalTensor<int32_t>& ids) {
+        drafts = ids;
+        recordStart = place * ((ROWS - 1) * TABLE_COLUMNS);
+        accepted = 0;
+        isOver = false;
+        carried = 1.0f;
+    }
+
     // Takes up how a request wants drafts verified. A greedy one that rejects, or takes a block,
     // has
     // the best token anyhow: its p is certain.
@@ -984,9 +1002,6 @@ struct Sampler {
             rank = isCut && rank > ranks ? rank : ranks;
             isFiltered = true;
         }
-        accepted = 0;
-        isOver = false;
-        carried = 1.0f;
     }
 
     // Counts the drafts before a row as emitted.
@@ -1350,9 +1365,8 @@ extern "C" __global__ __aicore__ void sample_tokens(GM_ADDR logits, GM_ADDR opti
     TPipe pipe;
     Sampler sampler;
     sampler.Init(pipe, logitsGm);
-    sampler.counts = countsGm;
-    sampler.draftIds = draft_idsGm;
-    sampler.draftProbs = draft_probsGm;
+    sampler.CountIn(countsGm);
+    sampler.RecordIn(draft_idsGm, draft_probsGm);
     TQue<TPosition::VECIN, 1> positionQueue;
     pipe.InitBuffer(positionQueue, 1, 32);
     TQue<TPosition::VECIN, 1> placeQueue;
@@ -1386,8 +1400,7 @@ extern "C" __global__ __aicore__ void sample_tokens(GM_ADDR logits, GM_ADDR opti
         requestQueue.EnQue(request);
         request = requestQueue.DeQue<int32_t>();
         sampler.Begin(request);
-        sampler.drafts = idsLocal[start - base];
-        sampler.recordStart = place * ((ROWS - 1) * TABLE_COLUMNS);
+        sampler.BeginPlace(place, idsLocal[start - base]);
         for (uint32_t i = 0; i < ROWS; ++i) {
             const uint32_t row = start + i;
             const bool isOwn = first <= row && row < last;
