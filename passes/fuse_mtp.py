@@ -69,9 +69,9 @@ class FuseMtp(ProgramPass):
     number of rejected drafts, so that they end at the last accepted token and the wrong entries are
     written again. The hidden states that this reaches are kept from step to step, a few per place.
 
-    With ``branches``, the rows of a decode step are the nodes of a `DraftTree`, and rows of drafts
-    are always aligned: they follow the accepted path, one row for each of its nodes. `branch_drafts`
-    gives the nodes of a depth, of which the next depth reads the first.
+    With ``branches``, the rows of a decode step are the nodes of a `DraftTree`. Rows of drafts are
+    always aligned: they are a chain along the accepted path. `branch_drafts` gives the nodes of a
+    depth, of which the next depth reads the first.
 
     A decode step draws its drafts as their requests want them verified, and keeps what they were
     drawn from (`SampleDrafts`). A prefill drafts the most likely tokens and keeps nothing: such a

@@ -80,18 +80,18 @@ class Limits:
         if not branches:
             object.__setattr__(self, "draft_tree", ())
             return
-        nodes = 1 + DraftTree(branches).drafts
+        nodes, shown = 1 + DraftTree(branches).drafts, ",".join(map(str, branches))
         if len(branches) > MOST_DRAFTS or nodes > MOST_NODES:
             raise GraphError(
                 code="limit-too-large",
-                reason=f"draft_tree={branches} has {nodes} rows at {len(branches)} depths, a step "
-                f"verifies at most {MOST_NODES} rows at {MOST_DRAFTS}",
+                reason=f"draft_tree={shown} has {nodes} rows and {len(branches)} depths; a step "
+                f"verifies at most {MOST_NODES} rows of a request, {MOST_DRAFTS} depths",
                 hint="the first candidates are right most often: use a smaller tree",
             )
         if self.draft_tokens not in (0, len(branches)):
             raise GraphError(
                 code="bad-limit",
-                reason=f"draft_tree={branches} has {len(branches)} depths, and "
+                reason=f"draft_tree={shown} has {len(branches)} depths, not "
                 f"draft_tokens={self.draft_tokens}",
                 hint="pass one of them",
             )

@@ -3,7 +3,7 @@
 import enum
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -241,7 +241,8 @@ def _buffer(data: dict[str, Any]) -> Buffer:
 
 
 def _capacities(data: dict[str, Any]) -> Capacities:
-    return Capacities(**{**data, "branches": tuple(data.get("branches", ()))})
+    sizes = Capacities(**data)
+    return replace(sizes, branches=tuple(sizes.branches))
 
 
 def _launch(data: dict[str, Any]) -> Launch:

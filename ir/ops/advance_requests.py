@@ -82,10 +82,10 @@ class AdvanceRequests(Op):
             OpTypeError: The number of operands, their shapes or formats do not fit.
         """
         fixed = self.fixed
-        if len(operands) not in (fixed, fixed + self.drafts):
+        if len(operands) not in (fixed, fixed + self.drafts) or self._is_odd():
             raise OpTypeError(
                 f"advance_requests: {len(operands)} operands; {fixed} are wanted, and "
-                f"{self.drafts} draft tokens or none"
+                f"{self.drafts} draft tokens or none, below {self.parents or 'each other'}"
             )
         token_ids, positions, slots, table, state, stops, accepted, new = operands[:8]
         emitted, step, counts, options = operands[8:_FIXED]
@@ -100,10 +100,6 @@ class AdvanceRequests(Op):
         for kind in (accepted, new, *operands[fixed:]):
             if kind != places:
                 raise OpTypeError(f"advance_requests: {kind} must be {places}")
-        if self.parents and len(self.parents) != self.drafts + 1:
-            raise OpTypeError(
-                f"advance_requests: {self.parents} are not the parents of {self.drafts} drafts"
-            )
         tables = (
             (table, (*places.shape, *table.shape[-1:])),
             (stops, (*places.shape, STOP_COLUMNS)),
@@ -121,9 +117,11 @@ class AdvanceRequests(Op):
             raise OpTypeError(
                 f"advance_requests: {counts} and {options} do not fit the places {state}"
             )
-        if self.block < 1:
-            raise OpTypeError(f"advance_requests: blocks of {self.block} tokens")
         return token_ids, positions, slots, state, emitted, step, counts
+
+    def _is_odd(self) -> bool:
+        """Return whether attributes do not fit each other, or blocks hold nothing."""
+        return self.block < 1 or len(self.parents) not in (0, self.drafts + 1)
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """Advance all places at once."""

@@ -32,6 +32,7 @@ from ascendfx.runtime.start_verifier import LENGTH, TEXTS
 @options.prefill_chunk
 @options.cache_blocks
 @options.draft_tokens
+@options.draft_tree
 @options.draft_chaining
 @options.strategy
 @options.verify
@@ -48,6 +49,7 @@ def compile_command(
     prefill_chunk: int,
     cache_blocks: int | None,
     draft_tokens: int,
+    draft_tree: tuple[int, ...],
     draft_chaining: str,
     strategy: str,
     verify: str | None,
@@ -57,7 +59,9 @@ def compile_command(
 ) -> None:
     """Compile the Hugging Face directory MODEL to a package of kernels, plans and weights."""
     check_place(output)
-    limits = Limits(max_batch, max_context, prefill_chunk, cache_blocks, draft_tokens)
+    limits = Limits(
+        max_batch, max_context, prefill_chunk, cache_blocks, draft_tokens, draft_tree=draft_tree
+    )
     with terminal_progress() as progress:
         compiled = compile_model(
             model,

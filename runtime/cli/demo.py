@@ -20,12 +20,14 @@ from ascendfx.runtime.start_engine import start_engine
 @options.target
 @options.executor
 @options.draft_tokens
+@options.draft_tree
 @options.dump_dir
 @options.kernel_cache
 def demo(
     target: str,
     executor: str,
     draft_tokens: int,
+    draft_tree: tuple[int, ...],
     dump_dir: Path | None,
     kernel_cache: Path | None,
 ) -> None:
@@ -42,7 +44,7 @@ def demo(
             bundled_model(),
             target,
             dtype="float32",
-            limits=Limits(draft_tokens=draft_tokens),
+            limits=Limits(draft_tokens=draft_tokens, draft_tree=draft_tree),
             dump_dir=dump_dir,
             trace_folder=trace_folder_of(kernel_cache),
             progress=progress,
@@ -69,11 +71,12 @@ def demo(
         f"compiled in {ready - start:.1f} s, generated {total} tokens in {finished - ready:.1f} s "
         f"({executor} on this machine)"
     )
-    if draft_tokens:
+    if engine.metrics.acceptance:
+        tree = f" in a tree of {','.join(map(str, draft_tree))}" if draft_tree else ""
         shares = ", ".join(f"{share:.0%}" for share in engine.metrics.acceptance)
         click.echo(
             f"{engine.metrics.tokens_per_step:.2f} tokens per step of a request with "
-            f"{draft_tokens} draft tokens; accepted by position: {shares}"
+            f"{len(engine.metrics.acceptance)} draft tokens{tree}; accepted by position: {shares}"
         )
     right = sum(
         a == b

@@ -35,6 +35,23 @@ class _TargetName(click.ParamType[str]):
         )
 
 
+class _Tree(click.ParamType[tuple[int, ...]]):
+    """How many candidates a draft tree has at each depth."""
+
+    name = "tree"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """Return the numbers; what they may be is checked with the other limits."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(int(each) for each in str(value).split(",") if value)
+        except ValueError:
+            return self.fail(f"`{value}` is no list of numbers such as 3,2,1", param, ctx)
+
+
 def _aliases() -> str:
     """Return what the names stand for that are not those of a chip."""
     chips = {name: find_target(name).name for name in target_names()}
@@ -93,6 +110,14 @@ draft_tokens: Decorator = click.option(
     show_default=True,
     metavar="K",
     help="Tokens that draft layers of the checkpoint propose per step; the text stays the same.",
+)
+draft_tree: Decorator = click.option(
+    "--draft-tree",
+    type=_Tree(),
+    default="",
+    metavar="B,B,..",
+    help="Candidates that draft layers propose at each depth, such as 3,2,1, instead of "
+    "--draft-tokens.",
 )
 draft_chaining: Decorator = click.option(
     "--draft-chaining",
