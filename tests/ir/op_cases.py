@@ -30,6 +30,8 @@ _ADVANCED = (
 _CHOICE = "f32[3, 16], i32[3, 16], i32[3, 8]"
 _CHOSEN = f"f32[5, 7], {_CHOICE}, i32[5], i32[5], i32[6, 7]"
 _COUPLED = f"f32[9, 7], {_CHOICE}, i32[9], i32[9], i32[6, 7], i32[9], i32[3, 2, 4], f32[3, 2, 4]"
+_ALIGNED = "i32[12], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 8], i32[3, 4]"
+_BRANCHED = "bf16[3, 7], i32[3, 16], i32[3, 8], i32[3]"
 _DRAFTED = f"bf16[3, 7], {_CHOICE}, i32[3], i32[3, 2, 4], f32[3, 2, 4]"
 
 Case = tuple[Op, str]
@@ -114,6 +116,9 @@ GOOD: tuple[Case, ...] = (
     (ops.CombineExperts(), "f32[6, 5], i32[6], f32[3, 2]"),
     (ops.Argmax(), "f32[3, 5]"),
     (ops.AlignDrafts(2), "i32[9], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 8]"),
+    (ops.AlignDrafts(2, 128, 4), _ALIGNED),
+    (ops.BranchDrafts(0, 3), _BRANCHED),
+    (ops.BranchDrafts(2, 1), _BRANCHED),
     (ops.SampleTokens(), _CHOSEN),
     (ops.SampleTokens(2), _COUPLED),
     (ops.SampleDrafts(), _DRAFTED),
@@ -128,6 +133,8 @@ GOOD: tuple[Case, ...] = (
     (ops.ShiftTokens(1, known=True), "i32[7], i32[3], i32[7], i32[3], i32[3, 2]"),
     (ops.AdvanceRequests(2, 4), f"{_ADVANCED}, i32[3], i32[3]"),
     (ops.AdvanceRequests(2), _ADVANCED),
+    (ops.AdvanceRequests(2, 4, (-1, 0, 0)), f"{_ADVANCED}, i32[3, 3]"),
+    (ops.AdvanceRequests(2, 4, (-1, 0, 0)), f"{_ADVANCED}, i32[3, 3], i32[3], i32[3]"),
 )
 
 BAD: tuple[Case, ...] = (
@@ -191,6 +198,25 @@ BAD: tuple[Case, ...] = (
     (ops.AlignDrafts(0), "i32[3], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 8]"),
     (ops.AlignDrafts(2), "i32[8], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 8]"),
     (ops.AlignDrafts(2), "i32[9], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 7]"),
+    (ops.AlignDrafts(2), _ALIGNED),
+    (ops.AlignDrafts(4, 128, 4), _ALIGNED),
+    (ops.AlignDrafts(2, 128, 3), _ALIGNED),
+    (ops.AlignDrafts(2, 128, 4), _ALIGNED.removesuffix(", i32[3, 4]")),
+    (ops.AlignDrafts(2, 128, 4), _ALIGNED.replace("i32[3, 4]", "i64[3, 4]")),
+    (ops.BranchDrafts(-1, 2), _BRANCHED),
+    (ops.BranchDrafts(0, 0), _BRANCHED),
+    (ops.BranchDrafts(0, 16), _BRANCHED),
+    *(
+        (ops.BranchDrafts(0, 2), _BRANCHED.replace(right, wrong, 1))
+        for right, wrong in (
+            ("bf16[3, 7]", "i32[3, 7]"),
+            ("bf16[3, 7]", "bf16[3]"),
+            ("bf16[3, 7]", "bf16[4, 7]"),
+            ("i32[3, 16]", "i32[3, 15]"),
+            ("i32[3, 8]", "i32[3, 7]"),
+            ("i32[3, 8], i32[3]", "i32[3, 8], i64[3]"),
+        )
+    ),
     (ops.SampleTokens(-1), _CHOSEN),
     (ops.SampleTokens(2), _CHOSEN),
     (ops.SampleTokens(), _COUPLED),
@@ -277,6 +303,10 @@ BAD: tuple[Case, ...] = (
     (ops.AdvanceRequests(2), f"{_ADVANCED}, i32[3]"),
     (ops.AdvanceRequests(1), _ADVANCED),
     (ops.AdvanceRequests(2, 0), _ADVANCED),
+    (ops.AdvanceRequests(2, 4, (-1, 0)), f"{_ADVANCED}, i32[3, 3]"),
+    (ops.AdvanceRequests(2, 4, (-1, 0, 0)), _ADVANCED),
+    (ops.AdvanceRequests(2, 4, (-1, 0, 0)), f"{_ADVANCED}, i32[3, 4]"),
+    (ops.AdvanceRequests(2, 4, (-1, 0, 0)), f"{_ADVANCED}, i64[3, 3]"),
     (ops.AdvanceRequests(2), f"{_ADVANCED}, i32[3], i32[4]"),
     *(
         (ops.AdvanceRequests(2), _ADVANCED.replace(right, wrong, 1))

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import strategies as st
 
 from ascendfx.ir.op import Array
-from ascendfx.ir.ops import MoveEntries, VerifyTree
-from ascendfx.ir.step_state import STATE_COLUMNS, State
+from ascendfx.ir.ops import AdvanceRequests, AlignDrafts, BranchDrafts, MoveEntries, VerifyTree
+from ascendfx.ir.step_state import STATE_COLUMNS, STOP_COLUMNS, State
+from tests.ir.step_cases import advance_case, align_case
 
 
 def ancestors_of(parents: Iterable[int]) -> list[int]:
@@ -75,3 +76,78 @@ def move_case(
         state,
         path,
     ]
+
+
+@st.composite
+def paths(draw: st.DrawFn, n: int, parents: tuple[int, ...]) -> tuple[Array, Array]:
+    """Paths from the root to any node, and how many drafts are on each."""
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    path = np.full((n, len(parents)), -1)
+    bits = ancestors_of(parents)
+    for row in path:
+        end = bits[random.integers(len(parents))]
+        nodes = [i for i in range(len(parents)) if end >> i & 1]
+        row[: len(nodes)] = nodes
+    return path, (path >= 0).sum(axis=1) - 1
+
+
+@st.composite
+def advance_tree_case(
+    draw: st.DrawFn,
+    *,
+    requests: int | None = None,
+    parents: tuple[int, ...] | None = None,
+    block: int | None = None,
+) -> tuple[AdvanceRequests, list[Array]]:
+    """Places as those of `advance_case`, with rows that are nodes of a tree."""
+    tree = draw(trees()) if parents is None else parents
+    op, operands = draw(advance_case(requests=requests, drafts=len(tree) - 1, block=block))
+    path, operands[6] = draw(paths(len(operands[4]), tree))
+    operands[12:12] = [path]
+    return AdvanceRequests(op.drafts, op.block, tree), operands
+
+
+@st.composite
+def align_tree_case(
+    draw: st.DrawFn,
+    *,
+    requests: int | None = None,
+    parents: tuple[int, ...] | None = None,
+    block: int | None = None,
+) -> tuple[AlignDrafts, list[Array]]:
+    """Places as those of `align_case`, with rows that are nodes of a tree."""
+    tree = draw(trees()) if parents is None else parents
+    tree = tree if len(tree) > 1 else (-1, 0)
+    while max(depths_of(tree)) > 8:
+        tree = tree[:-1]
+    drafts = max(depths_of(tree))
+    op, operands = draw(align_case(requests=requests, drafts=drafts, block=block))
+    n = len(operands[2])
+    path, operands[3] = draw(paths(n, tree))
+    operands[0] = np.arange(n * len(tree)) * 7 % 99
+    return AlignDrafts(op.drafts, op.block, len(tree)), [*operands, path]
+
+
+@st.composite
+def branch_case(
+    draw: st.DrawFn,
+    *,
+    requests: int | None = None,
+    branches: int | None = None,
+    columns: int | None = None,
+) -> tuple[BranchDrafts, list[Array]]:
+    """Logits with many ties, some rows of which are no numbers, or have few tokens."""
+    n = draw(st.integers(1, 9)) if requests is None else requests
+    b = draw(st.integers(1, 15)) if branches is None else branches
+    width = draw(st.integers(1, 20)) if columns is None else columns
+    random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    logits = random.integers(-6, 6, (n, width)).astype(np.float64)
+    for value in (np.nan, np.inf, -np.inf):
+        chosen = random.random(n) < 0.05
+        logits[chosen, random.integers(0, width, n)[chosen]] = value
+    logits[random.random(n) < 0.05] = 0
+    logits[random.random(n) < 0.05, min(2, width - 1) :] = -np.inf
+    state = random.integers(0, 9, (n, STATE_COLUMNS))
+    stops = random.integers(-1, min(width, 9), (n, STOP_COLUMNS))
+    accepted = random.integers(0, 4, n)
+    return BranchDrafts(draw(st.integers(0, 3)), b), [logits, state, stops, accepted]

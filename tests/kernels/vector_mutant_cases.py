@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -27,7 +28,6 @@ from ascendfx.codegen.ascendc.kernels.dispatch_experts import (
 from ascendfx.codegen.ascendc.kernels.gather_cache import emit_gather_cache, plan_gather_cache
 from ascendfx.codegen.ascendc.kernels.gather_rows import emit_gather_rows, plan_gather_rows
 from ascendfx.codegen.ascendc.kernels.latent_decode_attention import plan_latent_decode_attention
-from ascendfx.codegen.ascendc.kernels.move_entries import emit_move_entries, plan_move_entries
 from ascendfx.codegen.ascendc.kernels.route_topk import emit_route_topk, plan_route_topk
 from ascendfx.codegen.ascendc.kernels.route_topk_plan import Routing, Scoring
 from ascendfx.codegen.ascendc.kernels.sample_drafts import (
@@ -38,7 +38,6 @@ from ascendfx.codegen.ascendc.kernels.shift_tokens import emit_shift_tokens, pla
 from ascendfx.codegen.ascendc.kernels.vector_chain import emit_vector_chain, plan_vector_chain
 from ascendfx.codegen.ascendc.kernels.vector_kernel import RowView
 from ascendfx.codegen.ascendc.kernels.verify_drafts import emit_verify_drafts, plan_verify_drafts
-from ascendfx.codegen.ascendc.kernels.verify_tree import emit_verify_tree, plan_verify_tree
 from ascendfx.codegen.ascendc.kernels.write_cache import emit_write_cache, plan_write_cache
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.step_state import (
@@ -51,7 +50,8 @@ from ascendfx.ir.step_state import (
     State,
 )
 from ascendfx.ir.tensor_type import DType
-from tests.kernels import sampling_mutant_cases
+from tests.ir.tree_cases import depths_of
+from tests.kernels import sampling_mutant_cases, tree_mutant_cases
 from tests.kernels.attention_shapes import decode_shape
 from tests.kernels.chain_graphs import latent, residual_norm, rotary, swiglu
 from tests.kernels.drafting_case import Places
@@ -158,59 +158,27 @@ def _verify() -> Case:
     return _case(emit_verify_drafts(plan, "verify_drafts"), op_inputs, (0, 1, 77, 140))
 
 
-def _verify_tree() -> Case:
-    parents = (-1, 0, 0, 1, 1, 2, 4)
-    plan = plan_verify_tree(requests=DeviceSize(0, 140), parents=parents, target=FEW_CORES)
-    random = np.random.default_rng(0)
-    inputs: dict[str, Array] = {
-        "token_ids": random.integers(0, 2, 980).astype(np.int32),
-        "sampled": random.integers(0, 2, 980).astype(np.int32),
-        "state": random.integers(0, 9, (140, STATE_COLUMNS)).astype(np.int32),
-    }
-    return _case(emit_verify_tree(plan, "verify_tree"), inputs, (0, 1, 77, 140))
-
-
-def _move() -> Case:
-    n, nodes, block = 70, 6, 4
-    plan = plan_move_entries(
-        requests=DeviceSize(0, n), nodes=nodes, columns=(40, 23, 16), cache_blocks=360, block=block,
-        table_blocks=5, dtype=DType.BF16, target=replace(FEW_CORES, vector_cores=4),
-    )  # fmt: skip
-    random = np.random.default_rng(0)
-    state = random.integers(0, 5, (n, STATE_COLUMNS))
-    state[:, State.LENGTH] = random.integers(0, 22, n)
-    state[:, State.FINISHED] = random.integers(0, 2, n) * (random.random(n) < 0.3)
-    table = random.permutation(360)[: n * 5].reshape(n, 5)
-    path = np.full((n, nodes), -1)
-    for row in path:
-        chosen = np.flatnonzero(random.random(nodes - 1) < 0.6) + 1
-        row[: len(chosen) + 1] = [0, *chosen]
-    inputs = {
-        "block_table": np.where(random.random((n, 5)) < 0.1, -1, table),
-        "state": state,
-        "path": path,
-    }
-    numbers: dict[str, Array] = {name: each.astype(np.int32) for name, each in inputs.items()}
-    return _case(emit_move_entries(plan, "move_entries"), numbers, (0, 1, 37, n))
-
-
-def _align() -> Case:
-    n = 140
+def _align(parents: tuple[int, ...] = ()) -> Case:
+    n, drafts = 140, max(depths_of(parents), default=3)
+    rows = len(parents) or drafts + 1
     plan = plan_align_drafts(
-        requests=DeviceSize(0, n), drafts=3, block=4, table_blocks=5, target=FEW_CORES
-    )
+        requests=DeviceSize(0, n), drafts=drafts, block=4, table_blocks=5, target=FEW_CORES,
+        nodes=len(parents),
+    )  # fmt: skip
     random = np.random.default_rng(0)
     state = random.integers(0, 5, (n, STATE_COLUMNS))
     state[:, State.LENGTH] = random.integers(0, 24, n)
     state[:, State.FINISHED] = random.integers(0, 2, n) * (random.random(n) < 0.3)
     inputs = {
-        "token_ids": random.integers(0, 90, 4 * n),
+        "token_ids": random.integers(0, 90, rows * n),
         "block_table": random.integers(-1, 90, (n, 5)),
         "state": state,
         "accepted": random.integers(0, 4, n),
         "new_tokens": random.integers(100, 190, n),
         "recent": random.integers(200, 290, (n, RECENT_COLUMNS)),
     }
+    if parents:
+        inputs["path"], inputs["accepted"] = tree_mutant_cases.paths(parents, n)
     numbers: dict[str, Array] = {name: each.astype(np.int32) for name, each in inputs.items()}
     return _case(emit_align_drafts(plan, "align_drafts"), numbers, (0, 1, 77, n))
 
@@ -232,12 +200,12 @@ def _shift() -> Case:
     return _case(emit_shift_tokens(plan, "shift_tokens"), numbers, (1, 5, 1_031, 2_100))
 
 
-def _advance(drafts: int, *, drafting: bool) -> Callable[[], Case]:
+def _advance(drafts: int, *, drafting: bool, parents: tuple[int, ...] = ()) -> Callable[[], Case]:
     def make() -> Case:
         n, rows = 140, 140 * (drafts + 1)
         plan = plan_advance_requests(
             requests=DeviceSize(0, n), drafts=drafts, block=2, table_blocks=9, steps=3,
-            counted=n + 3, vocabulary=9, drafting=drafting, target=FEW_CORES,
+            counted=n + 3, vocabulary=9, drafting=drafting, target=FEW_CORES, parents=parents,
         )  # fmt: skip
         random = np.random.default_rng(0)
         options = np.zeros((n, OPTION_COLUMNS), np.float32)
@@ -267,6 +235,9 @@ def _advance(drafts: int, *, drafting: bool) -> Callable[[], Case]:
             name: each.astype(np.int32) for name, each in op_inputs.items()
         }
         numbers["options"] = options
+        if parents:
+            path, accepted = tree_mutant_cases.paths(parents, n)
+            numbers |= {"path": path.astype(np.int32), "accepted": accepted.astype(np.int32)}
         return _case(emit_advance_requests(plan, "advance"), numbers, (0, 1, 77, n))
 
     return make
@@ -353,12 +324,15 @@ CASES: dict[str, Callable[[], Case]] = {
     "sample": _sample,
     "sample_coupled": _couple,
     "verify": _verify,
-    "verify_tree": _verify_tree,
-    "move": _move,
+    "verify_tree": lambda: _case(*tree_mutant_cases.verify_tree()),
+    "move": lambda: _case(*tree_mutant_cases.move()),
     "align": _align,
     "shift": _shift,
     "advance_drafts": _advance(3, drafting=True),
     "advance_placeholders": _advance(2, drafting=False),
+    "advance_tree": _advance(5, drafting=True, parents=(-1, 0, 0, 1, 1, 3)),
+    "align_tree": partial(_align, (-1, 0, 0, 1, 1, 3)),
+    "branch": lambda: _case(*tree_mutant_cases.branch()),
     "norm": _chain(residual_norm(40, 200, DType.BF16), 40, 20_000),
     "latent": _chain(latent(40, 40, 12, DType.BF16), 40, 9_000),
     "rotary": _chain(rotary(40, 3, 24, DType.F32, (True, True)), 40, 9_000),

@@ -110,7 +110,7 @@ def tree_text(parents: Sequence[int]) -> str:
 constexpr uint64_t DEPTHS = 0x{packed:x};
 
 __aicore__ inline int32_t DepthOf(uint32_t node) {{
-    return static_cast<int32_t>(DEPTHS >> (4 * node)) % 16;
+    return static_cast<int32_t>((DEPTHS >> (4 * node)) % 16);
 }}
 
 // The token at a depth of the accepted path.

@@ -1,0 +1,531 @@
+// branch: the best 2 at depth 1 of each row of 129280 bf16, place b < sizes[1] <= 64;
+// a place per core at a time over 48 cores; 153,248 bytes of local memory.
+#include "kernel_operator.h"
+using namespace AscendC;
+
+constexpr uint32_t BLOCKS = 48;
+constexpr uint32_t DEPTH = 1;
+constexpr uint32_t BRANCHES = 2;
+constexpr uint32_t PITCH = 8;
+constexpr uint32_t COLUMNS = 129280;
+constexpr uint32_t TILE = 4096;
+constexpr uint32_t TILES = 32;
+constexpr uint32_t ELEMENT_BYTES = 2;
+constexpr uint32_t KEPT = 1024;
+constexpr uint32_t LIST = 512;
+constexpr uint32_t CHUNK = 1536;
+constexpr uint32_t HALVINGS = 32;
+constexpr uint32_t STATE_COLUMNS = 16;
+constexpr uint32_t STOP_COLUMNS = 8;
+constexpr uint32_t OPTION_COLUMNS = 16;
+constexpr uint32_t STOPS = 16;
+constexpr uint32_t OPTIONS = 24;
+constexpr uint32_t TEMPERATURE = 0;
+constexpr uint32_t TOP_K = 1;
+constexpr uint32_t TOP_P = 2;
+constexpr uint32_t MIN_P = 3;
+constexpr uint32_t LENGTH = 0;
+constexpr uint32_t GENERATED = 1;
+constexpr uint32_t MINIMUM = 3;
+constexpr uint32_t SEED_LOW = 7;
+constexpr uint32_t SEED_HIGH = 8;
+constexpr float LOWEST = -__builtin_inff();
+constexpr float INFINITE = __builtin_inff();
+constexpr float LEAST = -3.4028234663852886e38f;
+
+// Copies `count` pieces of `bytes`; behind each piece the source skips `sourceGap` bytes and the
+// target `targetGap` blocks of 32 bytes. Every piece starts a block, filled up with zeros.
+template <typename T>
+__aicore__ inline void CopyIn(const LocalTensor<T>& target, const GlobalTensor<T>& source,
+                              uint32_t count, uint32_t bytes,
+                              uint32_t sourceGap, uint32_t targetGap) {
+    DataCopyExtParams copy;
+    copy.blockCount = static_cast<uint16_t>(count);
+    copy.blockLen = bytes;
+    copy.srcStride = sourceGap;
+    copy.dstStride = targetGap;
+    DataCopyPadExtParams<T> padding;
+    padding.isPad = bytes % 32 != 0;
+    padding.rightPadding = static_cast<uint8_t>((32 - bytes % 32) % 32 / sizeof(T));
+    DataCopyPad(target, source, copy, padding);
+}
+
+// The way back: the source skips `sourceGap` blocks of 32 bytes, the target `targetGap` bytes.
+template <typename T>
+__aicore__ inline void CopyOut(const GlobalTensor<T>& target, const LocalTensor<T>& source,
+                               uint32_t count, uint32_t bytes,
+                               uint32_t sourceGap, uint32_t targetGap) {
+    DataCopyExtParams copy;
+    copy.blockCount = static_cast<uint16_t>(count);
+    copy.blockLen = bytes;
+    copy.srcStride = sourceGap;
+    copy.dstStride = targetGap;
+    DataCopyPad(target, source, copy);
+}
+
+using Element = bfloat16_t;
+
+// A number in [0, 1) from a seed, the position of the token that is drawn, a stream and, where
+// several steps draw for one position, the step: Philox4x32-10 (Salmon et al., SC'11), 24 bits of
+// its first word.
+__aicore__ inline float Uniform(uint32_t low, uint32_t high, uint32_t index, uint32_t stream,
+                                uint32_t step) {
+    uint32_t c0 = index;
+    uint32_t c1 = stream;
+    uint32_t c2 = step;
+    uint32_t c3 = 0;
+    for (uint32_t i = 0; i < 10; ++i) {
+        const uint64_t p0 = static_cast<uint64_t>(0xD2511F53u) * c0;
+        const uint64_t p1 = static_cast<uint64_t>(0xCD9E8D57u) * c2;
+        c0 = static_cast<uint32_t>(p1 >> 32) ^ c1 ^ low;
+        c1 = static_cast<uint32_t>(p1);
+        c2 = static_cast<uint32_t>(p0 >> 32) ^ c3 ^ high;
+        c3 = static_cast<uint32_t>(p0);
+        low += 0x9E3779B9u;
+        high += 0xBB67AE85u;
+    }
+    return static_cast<float>(static_cast<int32_t>(c0 >> 8)) * 5.9604644775390625e-8f;
+}
+
+// Merges `sets` times four neighbouring sorted lists of `length` records into one each.
+__aicore__ inline void MergeSets(const LocalTensor<float>& to, const LocalTensor<float>& from,
+                                 uint32_t length, uint32_t sets) {
+    MrgSort4Info merge;
+    merge.elementLengths[0] = static_cast<uint16_t>(length);
+    merge.elementLengths[1] = static_cast<uint16_t>(length);
+    merge.elementLengths[2] = static_cast<uint16_t>(length);
+    merge.elementLengths[3] = static_cast<uint16_t>(length);
+    merge.ifExhaustedSuspension = false;
+    merge.validBit = 15;
+    merge.repeatTimes = static_cast<uint8_t>(sets);
+    MrgSortSrcList<float> source;
+    source.src1 = from;
+    source.src2 = from[2 * length];
+    source.src3 = from[4 * length];
+    source.src4 = from[6 * length];
+    MrgSort(to, source, merge);
+}
+
+// Every other number of KEPT records: values for `part` 1, ids for 2.
+template <typename T>
+__aicore__ inline void Unzip(const LocalTensor<T>& to, const LocalTensor<T>& from, uint8_t part) {
+    GatherMaskParams gather;
+    gather.repeatTimes = 2 * KEPT / 64;
+    gather.src0BlockStride = 1;
+    gather.src0RepeatStride = 8;
+    uint64_t found = 0;
+    GatherMask(to, from, part, false, 0, gather, found);
+}
+
+// What a filter leaves: everything of at least `high` and, of what is between `low` and `high`, all
+// of one value, the first `ties` by id.
+struct Cut {
+    float low;
+    float high;
+    uint32_t ties;
+    uint32_t tokens;  // together
+    float mass;
+};
+
+// What a core does with a row.
+struct Sampler {
+    TBuf<TPosition::VECCALC> sortedBuffer;
+    TBuf<TPosition::VECCALC> mergedBuffer;
+    TBuf<TPosition::VECCALC> keptBuffer;
+    TBuf<TPosition::VECCALC> newValuesBuffer;
+    TBuf<TPosition::VECCALC> newIdsBuffer;
+    TBuf<TPosition::VECCALC> weightsBuffer;
+    TBuf<TPosition::VECCALC> indexBuffer;
+    TBuf<TPosition::VECCALC> bitsBuffer;
+    TBuf<TPosition::VECCALC> maximaBuffer;
+    TBuf<TPosition::VECCALC> sumsBuffer;
+    TBuf<TPosition::VECCALC> massesBuffer;
+    TBuf<TPosition::VECCALC> workBuffer;
+    TBuf<TPosition::VECCALC> pairBuffer;
+    TQue<TPosition::VECIN, 1> logitQueue;
+    TBuf<TPosition::VECCALC> valuesBuffer;
+    LocalTensor<Element> tile;
+    LocalTensor<float> values;  // the tile as float
+    LocalTensor<float> weights;
+    LocalTensor<int32_t> index;  // 0, 1, 2, ...
+    LocalTensor<uint8_t> bits;
+    LocalTensor<float> newValues;  // candidates that are not sorted yet
+    LocalTensor<int32_t> newIds;
+    LocalTensor<float> sorted;
+    LocalTensor<float> merged;
+    LocalTensor<float> kept;  // records of the best candidates: value, id; the best first
+    LocalTensor<float> maxima;  // per tile
+    LocalTensor<float> sums;
+    LocalTensor<float> masses;
+    LocalTensor<float> work;
+    LocalTensor<float> pair;
+
+    GlobalTensor<Element> logits;
+    uint64_t rowStart;
+    LocalTensor<int32_t> stops;
+    uint32_t bans;  // how many columns of `stops` are looked at
+    float inverse;  // of the temperature
+    bool isFiltered;  // candidates are kept
+    uint32_t wanted;  // top-k, or COLUMNS
+    uint32_t rank;    // of the last candidate that matters
+
+    bool isBroken;  // a stop token that is not allowed yet was no number
+    float maximum;
+    uint32_t best;  // its first place
+    float total;    // of the weights relative to the maximum
+    float threshold;  // what is not larger is no candidate any more
+    uint32_t seen;    // candidates
+    uint32_t waiting;  // of them not sorted, with fillers
+
+    __aicore__ inline void Init(TPipe& pipe, const GlobalTensor<Element>& rows) {
+        pipe.InitBuffer(sortedBuffer, 12288);
+        sorted = sortedBuffer.Get<float>();
+        pipe.InitBuffer(mergedBuffer, 20480);
+        merged = mergedBuffer.Get<float>();
+        pipe.InitBuffer(keptBuffer, 8192);
+        kept = keptBuffer.Get<float>();
+        pipe.InitBuffer(newValuesBuffer, 22528);
+        newValues = newValuesBuffer.Get<float>();
+        pipe.InitBuffer(newIdsBuffer, 22528);
+        newIds = newIdsBuffer.Get<int32_t>();
+        pipe.InitBuffer(weightsBuffer, 16384);
+        weights = weightsBuffer.Get<float>();
+        pipe.InitBuffer(indexBuffer, 16384);
+        index = indexBuffer.Get<int32_t>();
+        pipe.InitBuffer(bitsBuffer, 512);
+        bits = bitsBuffer.Get<uint8_t>();
+        pipe.InitBuffer(maximaBuffer, 128);
+        maxima = maximaBuffer.Get<float>();
+        pipe.InitBuffer(sumsBuffer, 128);
+        sums = sumsBuffer.Get<float>();
+        pipe.InitBuffer(massesBuffer, 128);
+        masses = massesBuffer.Get<float>();
+        pipe.InitBuffer(workBuffer, 576);
+        work = workBuffer.Get<float>();
+        pipe.InitBuffer(pairBuffer, 32);
+        pair = pairBuffer.Get<float>();
+        pipe.InitBuffer(logitQueue, 2, 8192);
+        pipe.InitBuffer(valuesBuffer, 16384);
+        values = valuesBuffer.Get<float>();
+        logits = rows;
+        CreateVecIndex(index, static_cast<int32_t>(0), TILE);
+        Duplicate(weights, 0.0f, static_cast<int32_t>(TILE));
+        Duplicate(newValues, 0.0f, static_cast<int32_t>(TILE));
+    }
+
+    __aicore__ inline uint32_t CountOf(uint32_t start) const {
+        return start + TILE < COLUMNS ? TILE : COLUMNS - start;
+    }
+
+    // Starts the copy of a tile; one tile is on its way while another is worked on.
+    __aicore__ inline void FetchLogits(uint32_t start) {
+        LocalTensor<Element> next = logitQueue.AllocTensor<Element>();
+        CopyIn(next, logits[rowStart + start], 1, CountOf(start) * ELEMENT_BYTES, 0, 0);
+        logitQueue.EnQue(next);
+    }
+
+    // Starts with a tile: what else belongs to it is fetched, too.
+    __aicore__ inline void Fetch(uint32_t start) {
+        FetchLogits(start);
+    }
+
+    // Takes the tile that was fetched last, and fetches the next one if there is one and `more`.
+    __aicore__ inline uint32_t Load(uint32_t start, bool more) {
+        tile = logitQueue.DeQue<Element>();
+        const bool isNext = more && start + TILE < COLUMNS;
+        if (isNext) {
+            FetchLogits(start + TILE);
+        }
+        const uint32_t count = CountOf(start);
+        Cast(values, tile, RoundMode::CAST_NONE, count);
+        for (uint32_t i = 0; i < bans; ++i) {
+            const int32_t place = stops.GetValue(i) - static_cast<int32_t>(start);
+            if (place >= 0 && place < static_cast<int32_t>(count)) {
+                if (!(values.GetValue(place) < INFINITE)) {
+                    isBroken = true;
+                }
+                values.SetValue(place, LOWEST);
+            }
+        }
+        return count;
+    }
+
+    __aicore__ inline float Sum(const LocalTensor<float>& from, uint32_t count) {
+        ReduceSum(pair, from, work, static_cast<int32_t>(count));
+        return pair.GetValue(0);
+    }
+
+    // exp((x - reference) / temperature)
+    __aicore__ inline void Weigh(const LocalTensor<float>& to, const LocalTensor<float>& from,
+                                 float reference, uint32_t elements) {
+        const int32_t count = static_cast<int32_t>(elements);
+        Adds(to, from, -reference, count);
+        Muls(to, to, inverse, count);
+        Exp(to, to, count);
+    }
+
+    // Moves what compares like that to the front of `to`; `bits` stay.
+    __aicore__ inline uint32_t Take(const LocalTensor<float>& to, const LocalTensor<float>& from,
+                                    CMPMODE mode, float bound, uint32_t count) {
+        CompareScalar(bits, from, bound, mode, (count + 63) / 64 * 64);
+        return Compact(to, from, count);
+    }
+
+    template <typename T>
+    __aicore__ inline uint32_t Compact(const LocalTensor<T>& to, const LocalTensor<T>& from,
+                                       uint32_t count) {
+        GatherMaskParams gather;
+        gather.repeatTimes = 1;
+        gather.src0BlockStride = 1;
+        gather.src0RepeatStride = 8;
+        gather.src1RepeatStride = 1;
+        uint64_t found = 0;
+        GatherMask(to, from, bits.ReinterpretCast<uint32_t>(), true, count, gather, found);
+        return static_cast<uint32_t>(found);
+    }
+
+    // The first of `size` weights (8 times a power of two) at which their sum exceeds `target`, or
+    // reaches it if `reaching`; if rounding leaves none, the last weight above 0.
+    __aicore__ inline uint32_t Find(const LocalTensor<float>& from, uint32_t size, float target,
+                                    bool reaching) {
+        uint32_t place = 0;
+        float before = 0.0f;
+        for (uint32_t half = size / 2; half >= 8; half /= 2) {
+            const float left = before + Sum(from[place], half);
+            if (left > target || (reaching && left == target)) {
+                continue;
+            }
+            if (Sum(from[place + half], half) > 0.0f) {
+                before = left;
+                place += half;
+            }
+        }
+        uint32_t last = place;
+        for (uint32_t i = 0; i < 8; ++i) {
+            const float weight = from.GetValue(place + i);
+            if (weight > 0.0f) {
+                last = place + i;
+                before += weight;
+                if (before > target || (reaching && before == target)) {
+                    break;
+                }
+            }
+        }
+        return last;
+    }
+
+    // The one pass: maximum, weights of each tile relative to its own maximum, and the best
+    // candidates.
+    __aicore__ inline void Scan() {
+        isBroken = false;
+        maximum = LOWEST;
+        best = 0;
+        threshold = LOWEST;
+        seen = 0;
+        waiting = 0;
+        if (isFiltered) {
+            Duplicate(kept, LOWEST, static_cast<int32_t>(2 * KEPT));
+        }
+        Fetch(0);
+        for (uint32_t start = 0, i = 0; start < COLUMNS; start += TILE, ++i) {
+            const uint32_t count = Load(start, true);
+            ReduceMax(pair, values, work, static_cast<int32_t>(count), true);
+            const float largest = pair.GetValue(0);
+            if (largest > maximum) {
+                maximum = largest;
+                best = start + pair.ReinterpretCast<uint32_t>().GetValue(1);
+            }
+            maxima.SetValue(i, largest);
+            const float reference = largest > LOWEST ? largest : 0.0f;
+            Weigh(weights, values, reference, count);
+            ReduceSum(sums[i], weights, work, static_cast<int32_t>(count));
+            if (isFiltered && largest > threshold) {
+                const uint32_t head = threshold > LOWEST || count < CHUNK ? 0 : CHUNK;
+                Filter(start, 0, head);  // the first ones leave fewer of the others
+                Filter(start, head, count - head);
+            }
+            logitQueue.FreeTensor(tile);
+        }
+        if (waiting > 0) {
+            Keep(0, waiting);
+        }
+        total = Spread(sums);
+    }
+
+    // Masses of the tiles, relative to the maximum, from sums relative to their own; all together.
+    __aicore__ inline float Spread(const LocalTensor<float>& parts) {
+        Weigh(masses, maxima, maximum, TILES);
+        Mul(masses, masses, parts, static_cast<int32_t>(TILES));
+        return Sum(masses, TILES);
+    }
+
+    // Candidates of a part of a tile; they follow those before in the order of ids.
+    __aicore__ inline void Filter(uint32_t start, uint32_t from, uint32_t count) {
+        const uint32_t found =
+            Take(newValues[waiting], values[from], CMPMODE::GT, threshold, count);
+        Compact(newIds[waiting], index[from], count);
+        const int32_t offset = static_cast<int32_t>(start);
+        Adds(newIds[waiting], newIds[waiting], offset, static_cast<int32_t>(found));
+        seen += found;
+        waiting = Fill(waiting + found, (waiting + found + 7) / 8 * 8);
+        uint32_t first = 0;
+        for (; waiting - first >= CHUNK; first += CHUNK) {
+            Keep(first, CHUNK);
+        }
+        if (first > 0) {
+            waiting -= first;
+            if (waiting > 0) {
+                DataCopy(newValues, newValues[first], waiting);
+                DataCopy(newIds, newIds[first], waiting);
+            }
+        }
+    }
+
+    // Fills up with what is never kept.
+    __aicore__ inline uint32_t Fill(uint32_t from, uint32_t to) {
+        for (; from < to; ++from) {
+            newValues.SetValue(from, LOWEST);
+            newIds.SetValue(from, 0);
+        }
+        return to;
+    }
+
+    // Sorts up to CHUNK candidates and merges them with the kept ones, which stand first: among
+    // equal
+    // values the lower id wins.
+    __aicore__ inline void Keep(uint32_t first, uint32_t count) {
+        const uint32_t lists = (count + LIST - 1) / LIST;
+        const int32_t missing = static_cast<int32_t>(lists * LIST - count);
+        Duplicate(newValues[count], LOWEST, missing);  // only those of the last call, at the front
+        Duplicate(newIds[count], 0, missing);
+        Sort32(sorted, newValues[first], newIds[first].ReinterpretCast<uint32_t>(),
+               lists * LIST / 32);
+        MergeSets(merged, sorted, LIST / 16, lists * 4);
+        MergeSets(sorted, merged, LIST / 4, lists);
+        MrgSort4Info merge;
+        for (uint32_t i = 0; i < 4; ++i) {
+            merge.elementLengths[i] = static_cast<uint16_t>(i == 0 ? KEPT : i <= lists ? LIST : 0);
+        }
+        merge.ifExhaustedSuspension = false;
+        merge.validBit = static_cast<uint16_t>((2 << lists) - 1);
+        merge.repeatTimes = 1;
+        MrgSortSrcList<float> source;
+        source.src1 = kept;
+        source.src2 = sorted;
+        source.src3 = sorted[2 * LIST];
+        source.src4 = sorted[4 * LIST];
+        MrgSort(merged, source, merge);
+        DataCopy(kept, merged, 2 * KEPT);
+        threshold = kept.GetValue(2 * rank - 2);
+    }
+
+    // Whether the pass found numbers to choose by.
+    __aicore__ inline bool IsChoosable() {
+        return !isBroken && maximum > LOWEST && maximum < INFINITE && total > 0.0f && !IsZero();
+    }
+
+    // Whether the row is all zeros; read again only if it may be.
+    __aicore__ inline bool IsZero() {
+        bool zero = maximum == 0.0f && !(total + bans < COLUMNS);
+        if (!zero) {
+            return false;
+        }
+        const uint32_t banned = bans;
+        bans = 0;
+        Fetch(0);
+        for (uint32_t start = 0; start < COLUMNS; start += TILE) {
+            const int32_t count = static_cast<int32_t>(Load(start, true));
+            ReduceMax(pair, values, work, count);
+            zero = zero && pair.GetValue(0) == 0.0f;
+            ReduceMin(pair, values, work, count);
+            zero = zero && pair.GetValue(0) == 0.0f;
+            logitQueue.FreeTensor(tile);
+        }
+        bans = banned;
+        return zero;
+    }
+
+    // The drafts of a place to `drafts`, `pitch` elements apart; all 0 if its logits are no numbers
+    // to
+    // choose by, the first again where there are too few.
+    __aicore__ inline void Branch(const LocalTensor<int32_t>& request, int32_t accepted,
+                                  const LocalTensor<int32_t>& drafts) {
+        stops = request[STOPS];
+        const int32_t behind = accepted + 1 + static_cast<int32_t>(DEPTH);
+        bans = request.GetValue(GENERATED) + behind < request.GetValue(MINIMUM) ? STOP_COLUMNS : 0;
+        inverse = 1.0f;
+        rank = BRANCHES;
+        isFiltered = true;
+        Scan();
+        if (!IsChoosable()) {
+            for (uint32_t i = 0; i < BRANCHES; ++i) {
+                drafts.SetValue(i * PITCH, 0);
+            }
+            return;
+        }
+        Unzip(newIds, kept.ReinterpretCast<int32_t>(), 2);
+        for (uint32_t i = 0; i < BRANCHES; ++i) {
+            drafts.SetValue(i * PITCH, newIds.GetValue(i < seen ? i : 0));
+        }
+    }
+};
+
+extern "C" __global__ __aicore__ void branch(GM_ADDR logits, GM_ADDR state, GM_ADDR stop_ids,
+                                             GM_ADDR accepted, GM_ADDR draft_0, GM_ADDR draft_1,
+                                             GM_ADDR sizes) {
+    KERNEL_TASK_TYPE_DEFAULT(KERNEL_TYPE_AIV_ONLY);
+    GlobalTensor<bfloat16_t> logitsGm;
+    logitsGm.SetGlobalBuffer((__gm__ bfloat16_t*)logits, 8273920);
+    GlobalTensor<int32_t> stateGm;
+    stateGm.SetGlobalBuffer((__gm__ int32_t*)state, 1024);
+    GlobalTensor<int32_t> stop_idsGm;
+    stop_idsGm.SetGlobalBuffer((__gm__ int32_t*)stop_ids, 512);
+    GlobalTensor<int32_t> acceptedGm;
+    acceptedGm.SetGlobalBuffer((__gm__ int32_t*)accepted, 64);
+    GlobalTensor<int32_t> draft_0Gm;
+    draft_0Gm.SetGlobalBuffer((__gm__ int32_t*)draft_0, 64);
+    GlobalTensor<int32_t> draft_1Gm;
+    draft_1Gm.SetGlobalBuffer((__gm__ int32_t*)draft_1, 64);
+    GlobalTensor<int32_t> sizesGm;
+    sizesGm.SetGlobalBuffer((__gm__ int32_t*)sizes, 8);
+    const uint32_t requests = static_cast<uint32_t>(sizesGm.GetValue(1));
+    const uint32_t share = (requests + BLOCKS - 1) / BLOCKS;
+    const uint32_t first = static_cast<uint32_t>(GetBlockIdx()) * share;
+    if (first >= requests) {
+        return;
+    }
+    const uint32_t last = first + share < requests ? first + share : requests;
+    TPipe pipe;
+    Sampler sampler;
+    sampler.Init(pipe, logitsGm);
+    TQue<TPosition::VECIN, 1> acceptedQueue;
+    pipe.InitBuffer(acceptedQueue, 1, 32);
+    TQue<TPosition::VECIN, 1> requestQueue;
+    pipe.InitBuffer(requestQueue, 1, 96);
+    TQue<TPosition::VECOUT, 1> tokenQueue;
+    pipe.InitBuffer(tokenQueue, 1, 64);
+    const uint32_t count = last - first;
+    LocalTensor<int32_t> acceptedLocal = acceptedQueue.AllocTensor<int32_t>();
+    CopyIn(acceptedLocal, acceptedGm[first], 1, count * 4, 0, 0);
+    acceptedQueue.EnQue(acceptedLocal);
+    acceptedLocal = acceptedQueue.DeQue<int32_t>();
+    LocalTensor<int32_t> tokensLocal = tokenQueue.AllocTensor<int32_t>();
+    for (uint32_t i = 0; i < count; ++i) {
+        const uint64_t place = first + i;
+        LocalTensor<int32_t> request = requestQueue.AllocTensor<int32_t>();
+        CopyIn(request, stateGm[place * STATE_COLUMNS], 1, STATE_COLUMNS * 4, 0, 0);
+        CopyIn(request[STOPS], stop_idsGm[place * STOP_COLUMNS], 1, STOP_COLUMNS * 4, 0, 0);
+        requestQueue.EnQue(request);
+        request = requestQueue.DeQue<int32_t>();
+        sampler.rowStart = place * COLUMNS;
+        const int32_t accepted = acceptedLocal.GetValue(i);
+        sampler.Branch(request, accepted, tokensLocal[i]);
+        requestQueue.FreeTensor(request);
+    }
+    tokenQueue.EnQue(tokensLocal);
+    tokensLocal = tokenQueue.DeQue<int32_t>();
+    CopyOut(draft_0Gm[first], tokensLocal[0 * PITCH], 1, count * 4, 0, 0);
+    CopyOut(draft_1Gm[first], tokensLocal[1 * PITCH], 1, count * 4, 0, 0);
+    tokenQueue.FreeTensor(tokensLocal);
+    acceptedQueue.FreeTensor(acceptedLocal);
+}
