@@ -309,6 +309,11 @@ def _case(kernel: Kernel, inputs: dict[str, Array], rows: tuple[int, ...]) -> Ca
     return Case(kernel, given, rows)
 
 
+def _branch() -> Case:
+    """What the pass over the logits has in common with other samplers is shown there."""
+    return Case(*tree_mutant_cases.branch(), _sample().kernel.source)
+
+
 CASES: dict[str, Callable[[], Case]] = {
     "write_cache": _write_cache,
     "gather_rows": _gather_rows,
@@ -332,7 +337,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "advance_placeholders": _advance(2, drafting=False),
     "advance_tree": _advance(5, drafting=True, parents=(-1, 0, 0, 1, 1, 3)),
     "align_tree": partial(_align, (-1, 0, 0, 1, 1, 3)),
-    "branch": lambda: _case(*tree_mutant_cases.branch()),
+    "branch": _branch,
     "norm": _chain(residual_norm(40, 200, DType.BF16), 40, 20_000),
     "latent": _chain(latent(40, 40, 12, DType.BF16), 40, 9_000),
     "rotary": _chain(rotary(40, 3, 24, DType.F32, (True, True)), 40, 9_000),

@@ -36,15 +36,18 @@ def serving_forms() -> tuple[Program, Program]:
 
 
 @cache
-def fused_step(plan: str, drafts: int, *, early: bool = False) -> Program:
+def fused_step(
+    plan: str, drafts: int, *, early: bool = False, branches: tuple[int, ...] = ()
+) -> Program:
     """Return a step of the plan with the layer at so many depths.
 
     Args:
         plan: ``decode`` or ``prefill``.
         drafts: Depths.
         early: Whether rows are chosen as early as possible, as in compilations.
+        branches: Candidates at each depth of a tree.
     """
     model, draft = (run_pipeline(each, _PLANS[plan])[0] for each in serving_forms())
-    passes = closing_passes(plan, (draft,) * drafts)
+    passes = closing_passes(plan, (draft,) * drafts, branches=branches)
     kept = (each for each in passes if early or not isinstance(each, GatherEarlier))
     return run_pipeline(model, tuple(kept))[0]
