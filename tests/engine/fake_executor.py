@@ -29,7 +29,7 @@ from ascendfx.runtime.executor.step import StepInputs, StepOutputs
 from tests.engine.toy_model import VOCABULARY, hash_of, logits_of
 
 Array = NDArray[Any]
-_CHANGED = ("token_ids", "positions", "slots", "state", "emitted", "step")
+CHANGED = ("token_ids", "positions", "slots", "state", "emitted", "step")
 
 
 class FakeExecutor:
@@ -55,6 +55,7 @@ class FakeExecutor:
         steps: int = 4,
         right: float = 0.5,
         plans: tuple[str, ...] = ("decode", "prefill"),
+        branches: tuple[int, ...] = (),
     ) -> None:
         self.block = block_tokens
         self.drafts = drafts
@@ -65,9 +66,14 @@ class FakeExecutor:
         context, rows = table_blocks * block_tokens, places * (drafts + 1)
         self._capacities = {
             "decode": Capacities(
-                rows, places, context, blocks, table_blocks, steps=steps, drafts=drafts
+                *(rows, places, context, blocks, table_blocks),
+                steps=steps,
+                drafts=drafts,
+                branches=branches,
             ),
-            "prefill": Capacities(chunk, 1, context, blocks, table_blocks, drafts=drafts),
+            "prefill": Capacities(
+                chunk, 1, context, blocks, table_blocks, drafts=drafts, branches=branches
+            ),
         }
         self._capacities = {name: self._capacities[name] for name in plans}
         shapes = {
@@ -91,6 +97,11 @@ class FakeExecutor:
         self._places = np.full(blocks * block_tokens, -1, np.int32)
         self._counts = np.full((places, VOCABULARY), 77, np.int32)
         self._inside = False
+
+    @property
+    def most(self) -> int:
+        """Drafts that can be accepted together."""
+        return next(iter(self._capacities.values())).tree.depth
 
     def capacities(self, plan: str) -> Capacities:
         return self._capacities[plan]
@@ -121,7 +132,9 @@ class FakeExecutor:
         (tokens,) = SampleTokens().reference(logits, *choice, *rest, self._counts)
         behind = [*further["known_tokens"][0].tolist(), -1]
         known = behind[: behind.index(-1)]
-        drafts = self._guess([*prefix, *(known or tokens.tolist())], self.drafts)
+        drafts = self._guess(
+            [*prefix, *(known or tokens.tolist())], self._capacities[plan].tree.depth
+        )
         self._inside = False
         made = tuple(np.array([each], np.int32) for each in drafts)
         return StepOutputs(tokens.astype(np.int32), logits, made)
@@ -186,7 +199,7 @@ class FakeExecutor:
             *(self._counts, options, *guesses),
         )
         *changed, self._counts[:] = changed
-        for name, values in zip(_CHANGED, changed, strict=True):
+        for name, values in zip(CHANGED, changed, strict=True):
             target = controls[name]
             (target[:, :places] if name == "emitted" else target[: len(values)])[:] = values
         for place in np.flatnonzero(state[:, State.FINISHED] == Finish.RUNS).tolist():

@@ -77,6 +77,10 @@ class Schedules(RuleBasedStateMachine):
         self.device = FakeExecutor(
             block_tokens=block_tokens, table_blocks=table, blocks=blocks, **sizes
         )
+        self.serve(adapts=adapts, native=native)
+
+    def serve(self, *, adapts: bool, native: bool) -> None:
+        """Begin with a device."""
         if native:  # it compiles the passes over its places
             self.device.tools = tools_of_host(default_cache_dir())
         self.engine = Engine(ServingConfig(VOCABULARY, ENDS, self.device.block), self.device)
@@ -98,15 +102,22 @@ class Schedules(RuleBasedStateMachine):
         drafts=st.none() | st.integers(0, 3),
     )
     def start(
-        self, prompts: list[list[int]], limit: int, minimum: int, drafts: int | None, **rest: Any
+        self,
+        prompts: list[list[int]],
+        limit: int,
+        minimum: int,
+        drafts: int | None,
+        sampling: Sampling,
+        **rest: Any,
     ) -> None:
-        wanted = None if drafts is None else min(drafts, self.device.drafts)
+        wanted = None if drafts is None else min(drafts, self.device.most)
         requests = [
             Request(
                 prompt=prompt,
                 max_new_tokens=limit,
                 min_new_tokens=minimum,
                 draft_tokens=wanted,
+                sampling=self.allowed(sampling),
                 **rest,
             )
             for prompt in prompts
@@ -115,6 +126,10 @@ class Schedules(RuleBasedStateMachine):
         assert not self.requests.keys() & set(ids)
         self.requests |= dict(zip(ids, requests, strict=True))
         self.tokens |= dict.fromkeys(ids, ())
+
+    def allowed(self, sampling: Sampling) -> Sampling:
+        """Return what the device can do of it."""
+        return sampling
 
     @rule(n=STEPS, wait=st.booleans())
     def step(self, n: int, *, wait: bool) -> None:
