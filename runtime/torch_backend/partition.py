@@ -58,7 +58,11 @@ def compile_parts(
                 raise AssertionError("a part is a graph")  # noqa: TRY004
             odd = odd_formats(part)
             if odd:
-                error = GraphError("not-lowered", next(iter(odd.values())))
+                error = GraphError(
+                    "not-lowered",
+                    next(iter(odd.values())),
+                    hint="kernels compute in torch.float32 and torch.bfloat16",
+                )
                 _remark_calls(list(odd), error, part, weights)
                 eager.update(odd)
                 continue

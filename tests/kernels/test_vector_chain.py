@@ -66,7 +66,7 @@ def _check_rounding(columns: int, form: str) -> None:
     found = launch(emit_vector_chain(plan, "chain"), {"x0": numbers, "w0": param}, rows)["y0"]
     given = {"line": numbers, "number per row": numbers.max(1, keepdims=True), "parameter": param}
     value_given = given[form]
-    exact = value_given - value_given.astype(DType.BF16.numpy).astype(np.float32)
+    exact = np.subtract(value_given, value_given.astype(DType.BF16.numpy).astype(np.float32))
     wanted = np.broadcast_to(exact, numbers.shape)
     np.testing.assert_array_equal(found.reshape(numbers.shape), wanted)
     assert np.any(wanted != 0)
