@@ -64,8 +64,9 @@ def compile(  # noqa: A001  # the field's name for it
         prefill_chunk: Prompt tokens that a prefill step serves.
         cache_blocks: Cache blocks of 128 tokens; None: enough for ``max_batch`` full requests.
         draft_tokens: Tokens that draft layers (multi-token prediction) propose per request and
-            decode step, 0 to 8. The main model verifies them in the same step, so that the text is
-            its own whatever the drafts are.
+            decode step, 0 to 8. The main model verifies them in the same step; what that
+            promises about the text is a choice of each request, see `Sampling`. By default it
+            is the text without drafts.
         group_steps: Decode steps whose tokens the device keeps until the host reads them.
         draft: A draft layer of your own, ``forward(token_ids, hidden)`` to logits, logits and a
             hidden state, or logits, normed and raw hidden state; None: those of the checkpoint.

@@ -19,7 +19,7 @@ from ascendfx.passes.registered_rules import require_registered
 from ascendfx.passes.rule import Rule
 from ascendfx.runtime.checkpoint.capture_model import capture_model, draft_layer_count
 from ascendfx.runtime.compiled_model import CompiledModel
-from ascendfx.runtime.device_memory import check_caches
+from ascendfx.runtime.device_memory import check_kept
 from ascendfx.runtime.draft_stages import draft_stage_names, drafts_of_plan, serve_drafts
 from ascendfx.runtime.dumps.dump_header import DumpHeader
 from ascendfx.runtime.dumps.write_dump import DumpWriter
@@ -108,7 +108,6 @@ def compile_model(
     verifier = start_verifier(captured, verify_tokens, verify_length, progress) if verify else None
     rewriting = Rewriting(writer, verifier, progress)
     serving, misses = rewriting.run("serving", captured.program, to_serving)
-    check_caches(serving, limits.blocks, limits.max_batch, chip)
     lowering = Lowering(chip, limits, writer, progress)
     apart = Rewriting(writer, None, progress)
     drafts = serve_drafts(captured.drafts[:wanted], apart, TO_SERVING)
@@ -121,6 +120,7 @@ def compile_model(
         programs[name], more = rewriting.run(name, serving, chosen[name])
         closing = closing_passes(name, depths, chaining=draft_chaining)
         steps[name], last = rewriting.go_on(name, programs[name], closing)
+        check_kept(steps[name], limits.blocks, limits.max_batch, chip)
         lowered[name], specs = lowering.run(name, steps[name], (*misses, *more, *last))
         weights.update({spec.name: spec for spec in specs})
     if verifier and writer:

@@ -92,7 +92,8 @@ draft_tokens: Decorator = click.option(
     default=DEFAULT_LIMITS.draft_tokens,
     show_default=True,
     metavar="K",
-    help="Tokens that draft layers of the checkpoint propose per step; the text stays the same.",
+    help="Tokens that draft layers of the checkpoint propose per step; `run --verification` says "
+    "which are accepted.",
 )
 draft_chaining: Decorator = click.option(
     "--draft-chaining",
