@@ -1047,7 +1047,8 @@ struct Sampler {
             draftQueue.FreeTensor(table);
         }
         if (!isKnown) {
-            Duplicate(recordIds, static_cast<int32_t>(NO_ID), static_cast<int32_t>(DRAFT_CANDIDATES));
+            Duplicate(recordIds, static_cast<int32_t>(NO_ID),
+                      static_cast<int32_t>(DRAFT_CANDIDATES));
             Duplicate(recordShares, 0.0f, static_cast<int32_t>(DRAFT_CANDIDATES));
             recordIds.SetValue(0, draft);
             recordShares.SetValue(0, 1.0f);
