@@ -53,6 +53,9 @@ def tensors(
     """
     prepare_output(output, dump)
     read = read_dump(dump)
+    if (stage is None or after is None) and (unfinished := read.unfinished):
+        unfinished.hint += "; or name what there is: --stage, --after"
+        raise unfinished
     chosen = _stage(read, stage)
     most = len(chosen.compared)
     number = most if after is None else after
