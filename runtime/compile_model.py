@@ -24,6 +24,7 @@ from ascendfx.runtime.draft_stages import draft_stage_names, drafts_of_plan, ser
 from ascendfx.runtime.dumps.dump_header import DumpHeader
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.engine.serving_config import ServingConfig
+from ascendfx.runtime.engine.text_codec import TextCodec
 from ascendfx.runtime.limits import DEFAULT_LIMITS, DTYPES, Limits
 from ascendfx.runtime.lowering import Lowering
 from ascendfx.runtime.presets import TO_SERVING, closing_passes, passes_for, serving_passes
@@ -102,6 +103,7 @@ def compile_model(
         header = _header(model, dtype, chip, limits, strategy, plans)
         stages = ("serving", *draft_stage_names(plans, layers), *plans)
         writer.begin(replace(header, verify=about, stages=stages))
+    _check_tokenizer(model)  # the engine would say so, but after minutes
     captured = _captured(
         model, dtype, trace_folder, progress, drafts=draft if draft is not None else bool(wanted)
     )
@@ -155,6 +157,13 @@ def _check_draft(draft: "nn.Module | None", limits: Limits) -> None:
             "a draft layer is given, but draft_tokens is 0",
             hint="pass draft_tokens=1, or no draft",
         )
+
+
+def _check_tokenizer(model: "nn.Module | str | PathLike[str]") -> None:
+    """Check that a tokenizer beside the model can be read."""
+    file = Path(model) / "tokenizer.json" if isinstance(model, str | PathLike) else None
+    if file and file.is_file():
+        TextCodec(file)
 
 
 def _draft_layers(
