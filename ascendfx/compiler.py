@@ -65,8 +65,9 @@ def compile(  # noqa: A001  # the field's name for it
         prefill_chunk: Prompt tokens that a prefill step serves.
         cache_blocks: Cache blocks of 128 tokens; None: enough for ``max_batch`` full requests.
         draft_tokens: Tokens that draft layers (multi-token prediction) propose per request and
-            decode step, 0 to 8. The main model verifies them in the same step, so that the text is
-            its own whatever the drafts are.
+            decode step, 0 to 8. The main model verifies them in the same step; what that
+            promises about the text is a choice of each request, see `Sampling`. By default it
+            is the text without drafts.
         draft_tree: How many candidates draft layers propose at each depth, such as ``(3, 2, 1)``;
             the most likely one of each depth has candidates behind it. More of them are right than
             of as many ``draft_tokens``, which is the tree of one candidate each. Requests are

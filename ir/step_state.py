@@ -33,8 +33,6 @@ class State(enum.IntEnum):
     """Drafts verified so far."""
     ACCEPTED = 10
     """Drafts accepted so far."""
-    RATE = 11
-    """Moving average of acceptance, in units of 2^-16."""
     STEPS = 12
     """Steps taken so far."""
     PLACE = 13
@@ -76,7 +74,6 @@ class Finish(enum.IntEnum):
     LIMIT = 2
     NOT_FINITE = 3
     EMPTY = 4
-    CANCELLED = 5
 
 
 class Verification(enum.IntEnum):
@@ -108,7 +105,7 @@ RECENT_COLUMNS = 8
 ``LENGTH - 1 - i``; what lies before the text is never read."""
 
 
-DRAFT_TOKENS = 32
+DRAFT_CANDIDATES = 32
 """Columns of ``draft_ids`` and ``draft_probs`` ``[requests, drafts, 32]``: a draft is drawn from so
 many tokens, whose probabilities are kept until it is verified."""
 

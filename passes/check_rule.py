@@ -24,6 +24,7 @@ from ascendfx.passes.proof.hard_values import (
     check_integers,
     check_large_sizes,
 )
+from ascendfx.passes.proof.lost_roundings import check_lost_roundings
 from ascendfx.passes.proof.perturbed_sites import check_changed_example, check_perturbed_sites
 from ascendfx.passes.proof.shown_failure import shown_failure
 from ascendfx.passes.rule import Rule, Spelling
@@ -134,6 +135,11 @@ CHECKS: tuple[RuleCheck | SpellingCheck, ...] = (
     SpellingCheck(
         "fidelity",
         lambda c, s: (check_fidelity(c.rule, s, trials=c.trials, seed=c.seed),),
+        after=_EQUAL,
+    ),
+    SpellingCheck(
+        "roundings",
+        lambda c, s: (check_lost_roundings(c.rule, s, trials=c.trials, seed=c.seed),),
         after=_EQUAL,
     ),
     SpellingCheck(

@@ -4,10 +4,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
-from ascendfx.ir.verify import verify_values
-from ascendfx.passes.graph_pass import PassResult, ProgramPass
+from ascendfx.passes.graph_pass import ProgramPass
+from ascendfx.passes.pass_contract import check_declared, checked_result
 from ascendfx.passes.remark import Remark
 
 
@@ -56,36 +55,16 @@ def run_pipeline(
     """Return the final program and one record per pass.
 
     Raises:
-        GraphError: A pass refuses the program, or returns something else than a program,
-            or a program with values that are not there.
+        GraphError: A pass refuses the program or is wrong, see `pass_contract`.
     """
     runs: list[PassRun] = []
     for each in passes:
+        check_declared(each)
         start = time.perf_counter()
-        result = each.run(program)
+        result = checked_result(each, program)
         elapsed = time.perf_counter() - start
-        _check_result(each.name, result)
         run = PassRun(each, elapsed, result.statistics, result.remarks, program, result.program)
         runs.append(run)
         observe(run)
         program = result.program
     return program, tuple(runs)
-
-
-def _check_result(name: str, result: object) -> None:
-    if not isinstance(result, PassResult) or not isinstance(result.program, Program):  # pyright: ignore[reportUnnecessaryIsInstance]
-        found = result.program if isinstance(result, PassResult) else result
-        raise GraphError(
-            "pass-result",
-            f"pass `{name}` returned `{type(found).__name__}`",
-            hint="a pass returns PassResult(program), with the program it was given if nothing "
-            "applied",
-        )
-    for each in result.remarks:
-        if not isinstance(each, Remark):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise GraphError(
-                "pass-result",
-                f"pass `{name}` gave the remark {each!r}, which is no Remark",
-                hint="give Remark(text, node.location), of ascendfx.passes.remark",
-            )
-    verify_values(result.program, made_by=f"pass `{name}`")

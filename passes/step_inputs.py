@@ -4,7 +4,7 @@ from ascendfx.ir.graph import Graph, Node, Value
 from ascendfx.ir.ops import GatherRows, Input
 from ascendfx.ir.size import Dim, named_size
 from ascendfx.ir.step_state import (
-    DRAFT_TOKENS,
+    DRAFT_CANDIDATES,
     OPTION_COLUMNS,
     RECENT_COLUMNS,
     STATE_COLUMNS,
@@ -62,8 +62,8 @@ def prefill_controls() -> dict[str, TensorType]:
 def kept_drafts(drafts: int) -> dict[str, TensorType]:
     """Return the tables of what each draft of a step was drawn from, see `SampleDrafts`."""
     return {
-        DRAFT_IDS: _of_requests(DType.I32, drafts, DRAFT_TOKENS),
-        DRAFT_PROBS: _of_requests(DType.F32, drafts, DRAFT_TOKENS),
+        DRAFT_IDS: _of_requests(DType.I32, drafts, DRAFT_CANDIDATES),
+        DRAFT_PROBS: _of_requests(DType.F32, drafts, DRAFT_CANDIDATES),
     }
 
 

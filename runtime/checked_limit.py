@@ -5,11 +5,11 @@ from operator import index
 from ascendfx.ir.diagnostic import GraphError
 
 
-def checked_limit(name: str, value: object, *, least: int) -> int:
+def checked_limit(name: str, value: object, *, least: int, most: int | None = None) -> int:
     """Return ``value``, which may be an integer of NumPy, as an ``int``.
 
     Raises:
-        GraphError: It is no whole number, or smaller than ``least``.
+        GraphError: It is no whole number, smaller than ``least``, or larger than ``most``.
     """
     try:
         number = index(value)  # pyright: ignore[reportArgumentType]
@@ -17,6 +17,12 @@ def checked_limit(name: str, value: object, *, least: int) -> int:
         raise _bad(name, value, least) from error
     if isinstance(value, bool) or number < least:
         raise _bad(name, value, least)
+    if most is not None and number > most:
+        raise GraphError(
+            "bad-limit",
+            f"{name} must be at most {most:,}, got {number}",
+            hint=f"pass {most} or less",
+        )
     return number
 
 

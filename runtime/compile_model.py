@@ -19,11 +19,12 @@ from ascendfx.passes.registered_rules import require_registered
 from ascendfx.passes.rule import Rule
 from ascendfx.runtime.checkpoint.capture_model import capture_model, draft_layer_count
 from ascendfx.runtime.compiled_model import CompiledModel
-from ascendfx.runtime.device_memory import check_caches
+from ascendfx.runtime.device_memory import check_kept
 from ascendfx.runtime.draft_stages import draft_stage_names, drafts_of_plan, serve_drafts
 from ascendfx.runtime.dumps.dump_header import DumpHeader
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.engine.serving_config import ServingConfig
+from ascendfx.runtime.engine.text_codec import TextCodec
 from ascendfx.runtime.limits import DEFAULT_LIMITS, DTYPES, Limits
 from ascendfx.runtime.lowering import Lowering
 from ascendfx.runtime.presets import TO_SERVING, closing_passes, passes_for, serving_passes
@@ -102,13 +103,13 @@ def compile_model(
         header = _header(model, dtype, chip, limits, strategy, plans)
         stages = ("serving", *draft_stage_names(plans, layers), *plans)
         writer.begin(replace(header, verify=about, stages=stages))
+    _check_tokenizer(model)  # the engine would say so, but after minutes
     captured = _captured(
         model, dtype, trace_folder, progress, drafts=draft if draft is not None else bool(wanted)
     )
     verifier = start_verifier(captured, verify_tokens, verify_length, progress) if verify else None
     rewriting = Rewriting(writer, verifier, progress)
     serving, misses = rewriting.run("serving", captured.program, to_serving)
-    check_caches(serving, limits.blocks, limits.max_batch, chip)
     lowering = Lowering(chip, limits, writer, progress)
     apart = Rewriting(writer, None, progress)
     drafts = serve_drafts(captured.drafts[:wanted], apart, TO_SERVING)
@@ -121,6 +122,7 @@ def compile_model(
         programs[name], more = rewriting.run(name, serving, chosen[name])
         closing = closing_passes(name, depths, chaining=draft_chaining, branches=limits.draft_tree)
         steps[name], last = rewriting.go_on(name, programs[name], closing)
+        check_kept(steps[name], limits.blocks, limits.max_batch, chip)
         lowered[name], specs = lowering.run(name, steps[name], (*misses, *more, *last))
         weights.update({spec.name: spec for spec in specs})
     if verifier and writer:
@@ -155,6 +157,13 @@ def _check_draft(draft: "nn.Module | None", limits: Limits) -> None:
             "a draft layer is given, but draft_tokens is 0",
             hint="pass draft_tokens=1, or no draft",
         )
+
+
+def _check_tokenizer(model: "nn.Module | str | PathLike[str]") -> None:
+    """Check that a tokenizer beside the model can be read."""
+    file = Path(model) / "tokenizer.json" if isinstance(model, str | PathLike) else None
+    if file and file.is_file():
+        TextCodec(file)
 
 
 def _draft_layers(

@@ -1,12 +1,15 @@
 """What a compilation asks of the chip's memory, checked before long work leads to nothing."""
 
+import math
+
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
-from ascendfx.passes.step_inputs import token_counts
+from ascendfx.passes.serving_signature import BLOCKS
+from ascendfx.passes.step_inputs import CACHE_PREFIX
 
 LARGEST_INDEX = 2**31 - 1
 """Positions and cache slots are i32 in device memory."""
@@ -36,34 +39,34 @@ def check_addressable(*, max_context: int, max_batch: int, prefill_chunk: int, b
             )
 
 
-def check_caches(serving: Program, blocks: int, places: int, target: Target) -> None:
-    """Check that what a program keeps between steps fits into the memory of the chip.
+def check_kept(step: Program, blocks: int, places: int, target: Target) -> None:
+    """Check that what a step keeps for the next one fits into the memory of the chip.
 
     Args:
-        serving: In serving form: inputs ``cache.*`` have the named size ``blocks``, and the second
-            output has the logits.
+        step: A closed step. Its inputs ``cache.*`` have the named sizes ``blocks`` and ``places``:
+            the caches of main model and draft layers, hidden states, and counts of tokens.
         blocks: Blocks of every cache.
-        places: Requests whose tokens are counted.
+        places: Requests of a decode step.
         target: The chip.
 
     Raises:
         GraphError: They do not fit, even without weights.
     """
-    logits = serving.main.type_of(serving.main.outputs[1])
-    counts = token_counts(logits)
-    counted = needed = places * bind_size(counts.shape[1], {}) * counts.dtype.bytes
-    for name, kind in serving.main.input_types.items():
-        if name.startswith("cache."):
-            size = kind.dtype.bytes
-            for extent in kind.shape:
-                size *= bind_size(extent, {"blocks": blocks})
-            needed += size
-    if needed > target.hbm_gib * _GIB:
+    bindings = {"blocks": blocks, "places": places}
+    paged = of_places = 0
+    for name, kind in step.main.input_types.items():
+        if name.startswith(CACHE_PREFIX):
+            size = math.prod(bind_size(each, bindings) for each in kind.shape) * kind.dtype.bytes
+            if BLOCKS in kind.shape:
+                paged += size
+            else:
+                of_places += size
+    if paged + of_places > target.hbm_gib * _GIB:
         raise GraphError(
             code="limit-too-large",
-            reason=f"the caches of {blocks:,} blocks of {BLOCK_TOKENS} tokens need "
-            f"{needed - counted:,} bytes and the token counts of {places:,} requests {counted:,}, "
-            f"{target.name} has {target.hbm_gib * _GIB:,}",
+            reason=f"the caches of {blocks:,} blocks of {BLOCK_TOKENS} tokens need {paged:,} bytes "
+            f"and what is kept of {places:,} requests {of_places:,}, {target.name} has "
+            f"{target.hbm_gib * _GIB:,}",
             hint=_SMALLER,
         )
 

@@ -49,7 +49,8 @@ class Limits:
         for name in ("max_batch", "max_context", "prefill_chunk", "cache_blocks", "group_steps"):
             limit = getattr(self, name)
             if limit is not None or name != "cache_blocks":
-                object.__setattr__(self, name, checked_limit(name, limit, least=1))
+                least = 2 if name == "max_context" else 1  # a prompt and an answer
+                object.__setattr__(self, name, checked_limit(name, limit, least=least))
         drafts = checked_limit("draft_tokens", self.draft_tokens, least=0)
         object.__setattr__(self, "draft_tokens", drafts)
         if drafts > MOST_DRAFTS:

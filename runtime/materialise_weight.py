@@ -62,7 +62,10 @@ def check_finite(source: TensorSource, key: str) -> None:
                 code="not-finite",
                 reason=f"tensor `{name}`{where} is {_found(values, place)}",
                 hint="the weights are damaged, or come from a training that diverged; "
-                "get them again",
+                "get them again"
+                if where
+                else "it is of no file: if the model's constructor computes it, a field of its "
+                "configuration is wrong, such as `rope_theta`; else check the module's own weights",
             )
 
 

@@ -16,6 +16,7 @@ from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.fuse_mtp import FuseMtp
 from ascendfx.passes.gather_earlier import GatherEarlier
 from ascendfx.passes.graph_pass import ProgramPass
+from ascendfx.passes.pass_contract import check_own_passes
 from ascendfx.passes.registry import RAISE
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import SEARCHED
@@ -46,7 +47,11 @@ def serving_passes(
     operations are raised but still those of the model: after `RAISE`, before the caches are placed,
     so that both plans and the search see them. The search may use the rules once more, where they
     pay; see `passes_for`.
+
+    Raises:
+        GraphError: A pass of the caller is no pass, or has no name of its own.
     """
+    passes = check_own_passes(passes)
     exposed = () if hidden is None else (ExposeHidden(hidden),)
     if not rules and not passes:
         return (*TO_SERVING, *exposed)

@@ -18,6 +18,8 @@ MODES = ("each-pass",)
 TEXTS, LENGTH = 2, 32
 """Random texts to run on. Time grows with the square of the length: 132 tokens take ten times as
 long. Cache blocks have four tokens here, so that a short text fills several of them."""
+LONGEST = 4_096
+"""Tokens of a random text: scores of all pairs of tokens are held in float64."""
 _SEED = 0
 _FALLBACK_VOCABULARY = 2
 
@@ -32,7 +34,7 @@ def check_mode(
             verify on and nothing to verify, or two kinds of texts.
     """
     if length is not None:
-        checked_limit("verify_length", length, least=1)
+        checked_limit("verify_length", length, least=1, most=LONGEST)
     for text in [] if tokens is None else tokens if isinstance(tokens, list | tuple) else [tokens]:  # pyright: ignore[reportUnnecessaryIsInstance]
         if isinstance(text, str | bytes) or not isinstance(text, Sequence | np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong_type("verify_tokens", tokens, "a list of lists of token ids")

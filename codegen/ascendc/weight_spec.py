@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ascendfx.codegen.ascendc.hardware_units import FRACTAL_ROW_BYTES, FRACTAL_ROWS, round_up
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.interpret import interpret
+from ascendfx.ir.kept_roundings import narrow_to_odd, with_roundings
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Concat, Expand, Param, Reshape, Slice, Transpose
 from ascendfx.ir.tensor_type import DType
@@ -78,14 +79,14 @@ def evaluate_weight(spec: WeightSpec, tensors: Mapping[str, NDArray[Any]]) -> ND
     """Return the weight as it lies in memory.
 
     A recipe that only moves elements runs on the checkpoint's own format; any other runs in
-    float64 and is rounded once, to nearest even.
+    float64 and is rounded once, to nearest even. Casts to a narrower format and back round, too.
     """
     arrays = {key: tensors[key] for key in spec.keys}
     nodes = spec.recipe.nodes
     if all(isinstance(node.op, (Param, *_MOVES)) for node in nodes):
         value = _move(spec.recipe, arrays)
     else:
-        value = interpret(spec.recipe, arrays)[0]
+        value = interpret(with_roundings(spec.recipe), arrays)[0]
     rounded = _round(value, spec.dtype)
     return np.ascontiguousarray(rounded) if spec.layout == "nd" else pack_nz(rounded, spec.dtype)
 
@@ -104,20 +105,5 @@ def _round(value: Array, dtype: DType) -> NDArray[Any]:
     if value.dtype == dtype.numpy:
         return value
     if dtype is DType.BF16 and value.dtype == np.float64:
-        value = _narrow_to_odd(value)
+        value = narrow_to_odd(value)
     return value.astype(dtype.numpy)
-
-
-def _narrow_to_odd(value: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Return f32 neighbours whose rounding to bf16 equals that of ``value``.
-
-    Rounding first to f32 and then to bf16, as `ml_dtypes` does, rounds twice and errs at midpoints.
-    An inexact f32 result with an odd last bit keeps the side of the midpoint.
-    Source: Boldo and Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms
-    using rounding to odd", IEEE Transactions on Computers 57(4), 2008, theorem 1.
-    """
-    narrow = value.astype(np.float32)
-    inexact = (narrow != value) & np.isfinite(narrow)
-    outward = inexact & (np.abs(narrow.astype(np.float64)) > np.abs(value))
-    bits = narrow.view(np.uint32) - outward.astype(np.uint32)
-    return (bits | inexact.astype(np.uint32)).view(np.float32)

@@ -37,9 +37,19 @@ def build_model(directory: Path, dtype: DType | None) -> nn.Module:
         with large_tensors_on_meta():
             return AutoModelForCausalLM.from_config(config, dtype=kind)
     except Exception as error:  # transformers and modules raise what they like, also for bad values
-        first = str(error).strip().split("\n", 1)[0]
+        first, *more = _lines(error)
         raise GraphError(
             "unknown-model",
             f"transformers cannot build the model of {directory / 'config.json'}: {first}",
+            notes=tuple(more),
             hint="pass the model as a module, or use an architecture that transformers knows",
         ) from error
+
+
+def _lines(error: Exception) -> list[str]:
+    """Return what an error says, of which the first line may only name the field."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[:_MOST_LINES] or [type(error).__name__]
+
+
+_MOST_LINES = 6

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ascendfx.ir.capture.capture_program import canonical_keys, capture_program
 from ascendfx.ir.capture.captured_model import CapturedModel
 from ascendfx.ir.capture.choose_implementation import exportable
+from ascendfx.ir.capture.embedding_rows import small_table
 from ascendfx.ir.capture.module_source import ModuleSource, array_of, source_of_module
 from ascendfx.ir.capture.rename_paths import rename_paths
 from ascendfx.ir.capture.without_values import copy_without_values
@@ -110,6 +111,15 @@ def capture_draft(
             f"the draft knows {vocabulary} tokens, the model "
             f"{captured.program.main.output_types[0].shape[-1]}",
             hint="a draft proposes tokens of the model: use the same vocabulary",
+        )
+    small = small_table(traced.program, vocabulary) if isinstance(vocabulary, int) else None
+    if small:
+        rows, place = small
+        raise GraphError(
+            "draft-results",
+            f"the draft looks up {rows} token ids, the model has {vocabulary}",
+            place,
+            hint="a draft reads every token of the model: use the same vocabulary",
         )
     own = source_of_module(module, formats)
     renamed = ModuleSource(

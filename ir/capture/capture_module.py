@@ -5,7 +5,9 @@ from typing import Any
 from torch import nn
 
 from ascendfx.ir.capture.capture_program import capture_program
-from ascendfx.ir.capture.captured_model import CapturedModel, ModelFacts, end_ids_of
+from ascendfx.ir.capture.captured_model import CapturedModel, ModelFacts
+from ascendfx.ir.capture.config_fields import count_in, end_ids_in
+from ascendfx.ir.capture.embedding_rows import small_table
 from ascendfx.ir.capture.module_source import array_of, source_of_module
 from ascendfx.ir.capture.without_values import copy_without_values
 from ascendfx.ir.diagnostic import GraphError
@@ -41,21 +43,40 @@ def capture_module(
     traced = capture_program(shell)
     config: Any = getattr(module, "config", None)
     plain: dict[str, Any] = config.to_dict() if hasattr(config, "to_dict") else {}
+    _check_vocabulary(traced.program)
     facts = facts_of(traced.program, type(module).__name__, plain)
     constants = ArraySource({name: array_of(tensor) for name, tensor in traced.constants.items()})
     source = LayeredSource((constants, weights or source_of_module(module, formats)))
     return CapturedModel(traced.program, source, facts, traced.remarks)
 
 
+def _check_vocabulary(program: Program) -> None:
+    vocabulary = program.main.output_types[0].shape[-1]
+    small = small_table(program, vocabulary) if isinstance(vocabulary, int) else None
+    if small:
+        rows, place = small
+        raise GraphError(
+            "small-embedding",
+            f"the model gives {vocabulary} tokens logits, but looks up {rows} token ids",
+            place,
+            hint="it could not read its own answer; give the embedding a row for every token",
+        )
+
+
 def facts_of(program: Program, name: str, config: dict[str, Any]) -> ModelFacts:
-    """Return the facts that a program and a configuration in the usual spelling tell."""
+    """Return the facts that a program and a configuration in the usual spelling tell.
+
+    Raises:
+        GraphError: A field of the configuration has another form.
+    """
     logits = program.main.output_types[0]
     last = logits.shape[-1]
+    vocabulary, where = last if isinstance(last, int) else 0, f"the configuration of `{name}`"
     return ModelFacts(
         name=name,
         dtype=logits.dtype,
-        vocabulary=last if isinstance(last, int) else 0,
-        max_positions=int(config.get("max_position_embeddings") or 0),
-        end_ids=end_ids_of(config),
+        vocabulary=vocabulary,
+        max_positions=count_in(config, "max_position_embeddings", where),
+        end_ids=end_ids_in(config, where, vocabulary),
         config=config,
     )

@@ -58,11 +58,3 @@ class CapturedModel:
     facts: ModelFacts
     remarks: tuple[str, ...] = ()
     drafts: tuple[Program, ...] = ()
-
-
-def end_ids_of(config: dict[str, Any]) -> tuple[int, ...]:
-    """Return the token ids that end a generation; a configuration has one, several or none."""
-    found: int | list[int] | None = config.get("eos_token_id")
-    if found is None:
-        return ()
-    return tuple(found) if isinstance(found, list | tuple) else (int(found),)

@@ -130,18 +130,21 @@ def export_model(model: nn.Module, hidden: TensorType | None = None) -> Exported
             return _written_out(exported.run_decompositions({}))
     except GraphError:
         raise
-    except (
-        RuntimeError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        KeyError,
-        IndexError,
-        NotImplementedError,
-        AssertionError,
-        TorchDynamoException,
-    ) as error:
+    except (*_OF_MODELS, TorchDynamoException) as error:
         raise _explained(error, fails_itself=_fails(called, sample, error)) from error
+
+
+_OF_MODELS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NotImplementedError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+"""What the code of a model raises, whose sizes do not fit each other or are zero."""
 
 
 def _fails(called: nn.Module, sample: Mapping[str, Tensor], traced: BaseException) -> bool:
@@ -151,7 +154,7 @@ def _fails(called: nn.Module, sample: Mapping[str, Tensor], traced: BaseExceptio
             called(*sample.values())
     except (GraphError, *_NEEDS_VALUES):
         return False
-    except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
+    except _OF_MODELS as error:
         return location_of_error(error) == location_of_error(traced)
     return False
 

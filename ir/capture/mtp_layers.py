@@ -72,7 +72,7 @@ class MtpLayer:
         names: Paths in ``module`` and what to call them; the first that fits counts.
         keys: Key of each tensor of ``module`` by its name there.
         wanted: Type of each tensor that is the layer's own, by key.
-        copies: The same of what a checkpoint may repeat of the main model.
+        copies: What a checkpoint may repeat of the main model: the main model's key by the layer's.
     """
 
     module: MtpDraft
@@ -80,7 +80,7 @@ class MtpLayer:
     names: Mapping[str, str]
     keys: Mapping[str, str]
     wanted: Mapping[str, TensorType]
-    copies: Mapping[str, TensorType]
+    copies: Mapping[str, str]
 
 
 def mtp_layers(main: nn.Module, count: int, dtype: DType | None) -> tuple[MtpLayer, ...]:
@@ -146,8 +146,8 @@ def _layer(main: nn.Module, mtp: Any, index: int, path: str, shared: Mapping[str
     types, _ = weight_types(module)
     wanted = {keys[name]: kind for name, kind in types.items() if name.startswith(f"{own}.")}
     copies = {
-        f"{path}.embed_tokens.weight": _type_of(mtp.embed_tokens.weight),
-        f"{path}.shared_head.head.weight": _type_of(mtp.shared_head.weight),
+        f"{path}.embed_tokens.weight": keys["mtp.embed_tokens.weight"],
+        f"{path}.shared_head.head.weight": keys["mtp.shared_head.weight"],
     }
     return MtpLayer(module, path, names, keys, wanted, copies)
 

@@ -10,7 +10,7 @@ from ascendfx.ir.capture.translation import Translation
 from ascendfx.ir.capture.visit_calls import CallVisitor
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, GraphBuilder
-from ascendfx.ir.location import Location
+from ascendfx.ir.location import UNKNOWN, Location
 from ascendfx.ir.ops.input import Input
 from ascendfx.ir.ops.param import Param
 
@@ -27,7 +27,7 @@ def translate_function(module: GraphModule, varying: Collection[str], name: str)
         name: Of the graph.
 
     Raises:
-        GraphError: An operation has no translation, or a size is not known.
+        GraphError: An operation has no translation, a size is not known, or a builder fails.
     """
     t = Translation(GraphBuilder(name), {})
     calls = CallVisitor(t, location_of_call)
@@ -40,7 +40,12 @@ def translate_function(module: GraphModule, varying: Collection[str], name: str)
                 op = Input(node.name, kind) if node.name in varying else Param(node.name, kind)
                 calls.values[node] = t.builder.leaf(op)
             case "call_function":
-                calls.call(node)
+                try:
+                    calls.call(node)
+                except GraphError:
+                    raise
+                except Exception as error:
+                    raise internal_error(error, location_of_call(node)) from error
             case "output":
                 found = node.args[0]
                 results = tuple(found) if isinstance(found, list | tuple) else (found,)
@@ -52,6 +57,18 @@ def translate_function(module: GraphModule, varying: Collection[str], name: str)
                     hint="such a part of the graph runs as it is",
                 )
     return t.builder.build(*(t.whole(calls.values[node]) for node in results))
+
+
+def internal_error(error: Exception, location: Location = UNKNOWN) -> GraphError:
+    """Return the error that says that the compiler itself is at fault."""
+    found = GraphError(
+        "internal-error",
+        f"a mistake of ascendfx: {type(error).__name__}: {error}",
+        location,
+        hint="report it, with the lines of the model and the traceback",
+    )
+    found.__cause__ = error
+    return found
 
 
 def location_of_call(node: Node) -> Location:

@@ -10,14 +10,14 @@ from ascendfx.ir.tensor_source import ArraySource
 from ascendfx.ir.tensor_type import TensorType
 
 
-def weight_types(module: nn.Module) -> tuple[dict[str, TensorType], frozenset[str]]:
-    """Return the type of each tensor to load, by key, and the other names of shared ones."""
+def weight_types(module: nn.Module) -> tuple[dict[str, TensorType], dict[str, str]]:
+    """Return the type of each tensor to load, by key; keys by the other names of shared ones."""
     canonical = canonical_keys(module)
     types: dict[str, TensorType] = {}
-    others: set[str] = set()
+    others: dict[str, str] = {}
     for name, tensor in module.state_dict(keep_vars=True).items():
         if canonical[name] != name:
-            others.add(name)
+            others[name] = canonical[name]
             continue
         if str(tensor.dtype) not in DTYPES:
             raise GraphError(
@@ -26,7 +26,7 @@ def weight_types(module: nn.Module) -> tuple[dict[str, TensorType], frozenset[st
                 hint="convert it, for example with model.to(torch.float32)",
             )
         types[name] = TensorType(DTYPES[str(tensor.dtype)], tuple(tensor.shape))
-    return types, frozenset(others)
+    return types, others
 
 
 def computed_buffers(module: nn.Module) -> ArraySource:

@@ -14,7 +14,8 @@ class Cast(Op):
     """The nearest value of another element format.
 
     Numerics: float to narrower float rounds to nearest even, float to integer truncates toward
-    zero as PyTorch does. `reference` keeps floats exact and truncates only to integers.
+    zero as PyTorch does. `reference` keeps floats exact and truncates only to integers. Kernels may
+    compute on in the wider format, unless the result is widened again: see `kept_roundings`.
 
     Attributes:
         dtype: Element format of the result.

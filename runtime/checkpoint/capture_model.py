@@ -1,23 +1,30 @@
 """Module or directory to program and weights: the front door of the compiler."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ascendfx.ir.capture.captured_model import CapturedModel, end_ids_of
+from ascendfx.ir.capture.captured_model import CapturedModel
+from ascendfx.ir.capture.config_fields import block_in, count_in, end_ids_in
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import ArraySource, LayeredSource
 from ascendfx.ir.tensor_type import DType
 from ascendfx.runtime.checkpoint.checkpoint_source import (
-    SCALE_SUFFIX,
     CheckpointSource,
     source_of_checkpoint,
 )
-from ascendfx.runtime.checkpoint.read_directory import read_config, read_json, stored_tensors
+from ascendfx.runtime.checkpoint.extra_tensors import refuse_extra
+from ascendfx.runtime.checkpoint.read_directory import (
+    CONFIG,
+    read_config,
+    read_json,
+    stored_tensors,
+)
 from ascendfx.runtime.checkpoint.safetensors_file import StoredTensor
+from ascendfx.runtime.checkpoint.tied_tensors import TiedTensors
 from ascendfx.runtime.checkpoint.traced_directory import (
     TensorsOfModel,
     TracedDirectory,
@@ -74,58 +81,123 @@ def capture_model(
 def _capture_directory(
     directory: Path, dtype: DType | None, trace_folder: Path | None, *, drafts: bool
 ) -> CapturedModel:
-    config = read_config(directory)
-    stored = stored_tensors(directory)
-    if drafts and not _draft_layers(config):
-        raise _no_draft(str(directory / "config.json"), "names no `num_nextn_predict_layers`")
+    files = _files_of(directory, drafts=drafts)
     file = trace_file(trace_folder, directory, dtype, drafts=drafts) if trace_folder else None
     traced = read_trace(file) if file else None
-    block = (config.get("quantization_config") or {}).get("weight_block_size") or (128, 128)
-
-    def check(parts: TensorsOfModel) -> tuple[CheckpointSource, tuple[str, ...]]:
-        _check_drafts(stored, parts, directory)
-        source = source_of_checkpoint(stored, parts.wanted, block=(block[0], block[1]))
-        computed = {f".{key.rsplit('.', 1)[-1]}" for key in parts.buffers}
-        allowed = {*parts.wanted, *parts.aliases, *parts.copies, *computed}
-        left_out = frozenset[str]() if drafts else _draft_layers(config)
-        return source, _refuse_extra(source, stored, allowed, left_out)
-
-    if traced is None:
-        traced = _trace(directory, dtype, check, drafts=len(_draft_layers(config)) if drafts else 0)
+    if traced and files.apart(traced.tensors) == traced.tensors.apart:
+        source, remarks = files.check(traced.tensors)
+    else:
+        traced, (source, remarks) = _trace(files, dtype)
         if file:
             write_trace(file, traced)
-    source, remarks = check(traced.tensors)
-    generation = directory / "generation_config.json"
-    ends = end_ids_of(read_json(generation)) if generation.is_file() else ()
     facts = replace(
-        traced.facts, directory=directory, end_ids=ends or traced.facts.end_ids, config=config
+        traced.facts,
+        directory=directory,
+        end_ids=files.end_ids or traced.facts.end_ids,
+        config=files.config,
     )
     sources = (ArraySource(traced.constants), ArraySource(traced.tensors.buffers), source)
     remarks = (*traced.remarks, *remarks)
     return CapturedModel(traced.program, LayeredSource(sources), facts, remarks, traced.drafts)
 
 
+@dataclass(frozen=True)
+class _Files:
+    """What the files of a directory say, before any code of its model runs.
+
+    Attributes:
+        directory: In the Hugging Face layout.
+        config: The content of ``config.json``.
+        stored: Where each tensor is.
+        block: Rows and columns of a float8 block.
+        layers: Numbers of the draft layers.
+        drafts: Whether these are captured, too.
+        end_ids: Token ids that end a generation, as ``generation_config.json`` has them.
+    """
+
+    directory: Path
+    config: dict[str, Any]
+    stored: Mapping[str, StoredTensor]
+    block: tuple[int, int]
+    layers: frozenset[str]
+    drafts: bool
+    end_ids: tuple[int, ...]
+
+    def apart(self, parts: TensorsOfModel) -> frozenset[str]:
+        """Return the other names under which the files hold a tensor of its own."""
+        return TiedTensors(self.stored, self.block).different(parts.aliases, parts.wanted)
+
+    def check(self, parts: TensorsOfModel) -> tuple[CheckpointSource, tuple[str, ...]]:
+        """Return the weights, and remarks on them.
+
+        Raises:
+            GraphError: The tensors of the files are not those of the model.
+        """
+        _check_drafts(self.stored, parts, self.directory)
+        tied = {name: key for name, key in parts.aliases.items() if name not in parts.apart}
+        source = source_of_checkpoint(self.stored, parts.wanted, aliases=tied, block=self.block)
+        computed = {f".{key.rsplit('.', 1)[-1]}" for key in parts.buffers}
+        allowed = {*parts.wanted, *parts.aliases, *parts.copies, *computed}
+        left_out = frozenset[str]() if self.drafts else self.layers
+        left = refuse_extra(source, self.stored, allowed, left_out)
+        unlike = TiedTensors(self.stored, self.block).different(parts.copies, parts.wanted)
+        own = (
+            f"`{name}` differs from `{parts.copies[name]}`, which the draft layer uses in its "
+            "place: fewer drafts may be right"
+            for name in sorted(unlike)
+        )
+        untied = (
+            f"`{name}` differs from `{parts.aliases[name]}`: they are not tied, whatever "
+            "config.json says"
+            for name in sorted(parts.apart)
+        )
+        return source, (*left, *untied, *own)
+
+
+def _files_of(directory: Path, *, drafts: bool) -> _Files:
+    """Return what files say of a model; every field that we read ourselves is checked here."""
+    config = read_config(directory)
+    where = str(directory / CONFIG)
+    layers = _draft_layers(config, where)
+    count_in(config, "max_position_embeddings", where)
+    vocabulary = count_in(config, "vocab_size", where)
+    end_ids_in(config, where, vocabulary)
+    generation = directory / "generation_config.json"
+    given = read_json(generation) if generation.is_file() else {}
+    end_ids = end_ids_in(given, str(generation), vocabulary)
+    block = block_in(config, where)
+    stored = stored_tensors(directory)
+    if drafts and not layers:
+        raise _no_draft(where, "names no `num_nextn_predict_layers`")
+    return _Files(directory, config, stored, block, layers, drafts, end_ids)
+
+
 def _trace(
-    directory: Path, dtype: DType | None, check: Callable[[TensorsOfModel], object], *, drafts: int
-) -> TracedDirectory:
+    files: _Files, dtype: DType | None
+) -> tuple[TracedDirectory, tuple[CheckpointSource, tuple[str, ...]]]:
     """Trace the model and its draft layers; what does not fit its files is refused before that."""
     _check_packages("torch", "transformers")
     from ascendfx.ir.capture.build_model import build_model  # noqa: PLC0415  # imports torch
     from ascendfx.ir.capture.capture_module import capture_module  # noqa: PLC0415
     from ascendfx.ir.capture.mtp_layers import mtp_layers, trace_mtp_layer  # noqa: PLC0415
+    from ascendfx.ir.capture.untie import untie  # noqa: PLC0415
     from ascendfx.ir.capture.weights_of_module import computed_buffers, weight_types  # noqa: PLC0415
 
-    module = build_model(directory, dtype)
+    module = build_model(files.directory, dtype)
     wanted, aliases = weight_types(module)
-    layers = mtp_layers(module, drafts, dtype) if drafts else ()
+    apart = files.apart(TensorsOfModel(wanted, aliases, buffers={}))
+    untie(module, apart)
+    wanted, _ = weight_types(module)
+    layers = mtp_layers(module, len(files.layers), dtype) if files.drafts else ()
     tensors = TensorsOfModel(
         wanted=wanted | {key: kind for layer in layers for key, kind in layer.wanted.items()},
         aliases=aliases,
         buffers=computed_buffers(module).tensors,
-        copies={key: kind for layer in layers for key, kind in layer.copies.items()},
+        copies={name: key for layer in layers for name, key in layer.copies.items()},
         drafts=tuple(layer.path for layer in layers),
+        apart=apart,
     )
-    check(tensors)
+    checked = files.check(tensors)
     constants = ArraySource({})
     captured = capture_module(module, weights=constants)
     if isinstance(captured.source, LayeredSource) and isinstance(
@@ -141,7 +213,7 @@ def _trace(
         remarks=(*captured.remarks, *(remark for each in traced for remark in each.remarks)),
         tensors=tensors,
         constants={**constants.tensors, **of_drafts},
-    )
+    ), checked
 
 
 def _check_drafts(
@@ -151,7 +223,8 @@ def _check_drafts(
     for path in parts.drafts:
         if not any(key.startswith(f"{path}.") for key in stored):
             raise _no_draft(str(directory), f"announces a draft layer, but has no `{path}.*`")
-    for key, kind in parts.copies.items():
+    for key, first in parts.copies.items():
+        kind = parts.wanted[first]
         if key in stored and stored[key].shape != kind.shape:
             raise GraphError(
                 "wrong-shape",
@@ -171,46 +244,13 @@ def _no_draft(what: str, why: str) -> GraphError:
     )
 
 
-def _refuse_extra(
-    source: CheckpointSource,
-    stored: Mapping[str, StoredTensor],
-    allowed: Collection[str],
-    left_out: Collection[str],
-) -> tuple[str, ...]:
-    """Return a remark about layers that are left out; raise for any other tensor nobody reads."""
-    used = {
-        part
-        for key in allowed
-        if key in source.recipes
-        for keys in source.recipes[key].parts
-        for part in keys
-    }
-    extra = [key for key in stored if key not in used and not _allowed(key, allowed)]
-    unknown = [key for key in extra if not set(left_out).intersection(key.split("."))]
-    if unknown:
-        raise GraphError(
-            "extra-tensor",
-            f"tensor `{unknown[0]}` of {stored[unknown[0]].file} belongs to no parameter",
-            notes=(f"{len(unknown)} tensors are not used",) if len(unknown) > 1 else (),
-            hint="config.json and the weights belong to different models",
-        )
-    return (f"{len(extra)} tensors of draft layers are not captured",) if extra else ()
-
-
-def _allowed(key: str, allowed: Iterable[str]) -> bool:
-    """Whether a tensor is a scale, another name of a parameter, or a buffer that is computed."""
-    if key.endswith(SCALE_SUFFIX):
-        return True
-    return key in allowed or any(e.startswith(".") and key.endswith(e) for e in allowed)
-
-
 def draft_layer_count(directory: Path) -> int:
     """Return how many draft layers the configuration of a directory names.
 
     Raises:
-        GraphError: The directory has no configuration.
+        GraphError: The directory has no configuration, or one whose numbers are none.
     """
-    return len(_draft_layers(read_config(directory)))
+    return len(_draft_layers(read_config(directory), str(directory / CONFIG)))
 
 
 def _check_packages(*names: str) -> None:
@@ -224,8 +264,8 @@ def _check_packages(*names: str) -> None:
             )
 
 
-def _draft_layers(config: Mapping[str, Any]) -> frozenset[str]:
+def _draft_layers(config: Mapping[str, Any], where: str) -> frozenset[str]:
     """Return the numbers of the layers behind the last one, which draft tokens ahead."""
-    layers = int(config.get("num_hidden_layers") or 0)
-    drafts = int(config.get("num_nextn_predict_layers") or 0)
+    layers = count_in(config, "num_hidden_layers", where)
+    drafts = count_in(config, "num_nextn_predict_layers", where)
     return frozenset(str(layers + i) for i in range(drafts))

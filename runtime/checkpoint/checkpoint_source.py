@@ -76,18 +76,20 @@ class CheckpointSource:
         return [(name, self.stored[name]) for name in (*names, *scales) if name in self.stored]
 
     def _stored(self, key: str) -> NDArray[Any]:
-        tensor = self.stored[key]
-        scales = self.stored.get(key + SCALE_SUFFIX)
-        return (
-            tensor.load()
-            if scales is None
-            else scale_blocks(tensor.load(), scales.load(), self.block)
-        )
+        return stored_values(self.stored, key, self.block)
 
     def _find(self, key: str) -> _Recipe:
         if key not in self.recipes:
             raise unknown_tensor(key)
         return self.recipes[key]
+
+
+def stored_values(
+    stored: Mapping[str, StoredTensor], key: str, block: tuple[int, int]
+) -> NDArray[Any]:
+    """Return the values of a stored tensor, times its block scales if it has any."""
+    values, scales = stored[key].load(), stored.get(key + SCALE_SUFFIX)
+    return values if scales is None else scale_blocks(values, scales.load(), block)
 
 
 def scale_blocks(
@@ -106,6 +108,7 @@ def source_of_checkpoint(
     stored: Mapping[str, StoredTensor],
     wanted: Mapping[str, TensorType],
     *,
+    aliases: Mapping[str, str] | None = None,
     block: tuple[int, int] = (128, 128),
 ) -> CheckpointSource:
     """Return a source of the wanted tensors, and of every other one under its own name.
@@ -113,12 +116,20 @@ def source_of_checkpoint(
     Args:
         stored: The tensors of the files.
         wanted: Type of each parameter of the model, by key.
+        aliases: Key of a parameter by each of its other names, under which files may have it.
         block: Rows and columns of a float8 block.
 
     Raises:
         GraphError: A tensor is missing or has another shape.
     """
-    recipes = {key: _recipe(stored, key, type_) for key, type_ in wanted.items()}
+    others = {key: name for name, key in (aliases or {}).items() if name in stored}
+    recipes = {
+        key: _recipe(stored, key if key in stored else others.get(key, key), kind)
+        for key, kind in wanted.items()
+    }
+    for key, tensor in stored.items():
+        if key + SCALE_SUFFIX in stored:
+            _check_scales(tensor, stored[key + SCALE_SUFFIX], key, block)
     used = {part for recipe in recipes.values() for keys in recipe.parts for part in keys}
     for key, count in packed_keys([key for key in stored if key not in used]):
         recipes.setdefault(key, _unasked(stored, key, count))
@@ -134,7 +145,7 @@ def _recipe(stored: Mapping[str, StoredTensor], key: str, wanted: TensorType) ->
         _check_tensor(stored, key, wanted.with_shape(shape))
         return _Recipe(((key,),), packed=False, type=wanted)
     parts = parts_of(key, shape[0]) if len(shape) == 3 else None
-    if parts is None:
+    if not parts:
         raise _missing(stored, key)
     rows = shape[1] // len(parts[0])
     for part in (part for keys in parts for part in keys):
@@ -150,9 +161,25 @@ def _unasked(stored: Mapping[str, StoredTensor], key: str, count: int) -> _Recip
     if parts is None or any(part not in stored for keys in parts for part in keys):
         raise _missing(stored, key)
     shapes = [stored[part].shape for part in parts[0]]
+    for names in parts:
+        for part, shape in zip(names, shapes, strict=True):
+            _check_part(part, stored[part], shape, columns=shapes[0][-1:])
     rows = sum(shape[0] for shape in shapes)
     own = _own_type(stored, parts[0][0], stored[parts[0][0]])
     return _Recipe(parts, packed=True, type=own.with_shape((count, rows, shapes[0][1])))
+
+
+def _check_part(
+    key: str, tensor: StoredTensor, first: tuple[int, ...], *, columns: tuple[int, ...]
+) -> None:
+    """Check the weight of an expert against that of the first one."""
+    if tensor.shape != (*first[:1], *columns) or len(tensor.shape) != 2:
+        raise GraphError(
+            "wrong-shape",
+            f"tensor `{key}` of {tensor.file} has shape {list(tensor.shape)}, the other weights of "
+            f"experts have {[*first[:1], *columns]}",
+            hint="the file holds layers of different models",
+        )
 
 
 def _own_type(stored: Mapping[str, StoredTensor], key: str, tensor: StoredTensor) -> TensorType:
@@ -185,6 +212,19 @@ def _check_tensor(stored: Mapping[str, StoredTensor], key: str, wanted: TensorTy
             "tensor-format",
             f"tensor `{key}` of {tensor.file} is in {tensor.format}, the model needs fractions",
             hint="integer weights of a quantized checkpoint must be expanded first",
+        )
+
+
+def _check_scales(
+    tensor: StoredTensor, scales: StoredTensor, key: str, block: tuple[int, int]
+) -> None:
+    blocks = tuple(-(-size // each) for size, each in zip(tensor.shape, block, strict=False))
+    if len(tensor.shape) != 2 or scales.shape != blocks:
+        raise GraphError(
+            "wrong-shape",
+            f"tensor `{key}{SCALE_SUFFIX}` of {scales.file} has shape {list(scales.shape)}, "
+            f"`{key}` of shape {list(tensor.shape)} has {list(blocks)} blocks of {list(block)}",
+            hint="`quantization_config` of config.json and the weights belong to different models",
         )
 
 

@@ -9,7 +9,7 @@ from ascendfx.runtime.checkpoint.safetensors_file import StoredTensor, read_head
 
 _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
-_CONFIG = "config.json"
+CONFIG = "config.json"
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -49,11 +49,11 @@ def read_config(directory: Path) -> dict[str, Any]:
             f"there is no directory {directory}",
             hint="give the path of a directory in the Hugging Face layout, already downloaded",
         )
-    file = directory / _CONFIG
+    file = directory / CONFIG
     if not file.is_file():
         raise GraphError(
             "no-model",
-            f"{directory} has no {_CONFIG}",
+            f"{directory} has no {CONFIG}",
             hint="a directory in the Hugging Face layout has config.json and *.safetensors",
         )
     return read_json(file)

@@ -99,6 +99,8 @@ def read_metadata(file: Path) -> dict[str, str]:
 
 def _read_json(file: Path) -> tuple[dict[str, Any], int, int]:
     """Return the header, where it ends, and the size of the file."""
+    if file.exists() and not file.is_file():
+        raise _damaged(file, "it is no regular file")
     try:
         with file.open("rb") as handle:
             size = file.stat().st_size

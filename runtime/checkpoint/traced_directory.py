@@ -53,17 +53,20 @@ class TensorsOfModel:
 
     Attributes:
         wanted: Type of each tensor to load, by key.
-        aliases: Other names of shared tensors.
+        aliases: The first name of each shared tensor, by its other names.
         buffers: Buffers that the module's constructor computed.
-        copies: What draft layers repeat of the main model; not read.
+        copies: What draft layers repeat of the main model: its name there, by that in the layer.
         drafts: Where draft layers are.
+        apart: Which of ``aliases`` are tensors of their own, because the files hold other values
+            under them; they are among the wanted ones.
     """
 
     wanted: Mapping[str, TensorType]
-    aliases: frozenset[str]
+    aliases: Mapping[str, str]
     buffers: Mapping[str, NDArray[Any]]
-    copies: Mapping[str, TensorType] = field(default_factory=dict[str, TensorType])
+    copies: Mapping[str, str] = field(default_factory=dict[str, str])
     drafts: tuple[str, ...] = ()
+    apart: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -111,10 +114,11 @@ def read_trace(file: Path) -> TracedDirectory | None:
             arrays = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
         tensors = TensorsOfModel(
             wanted=_read_types(plain["wanted"]),
-            aliases=frozenset(plain["aliases"]),
+            aliases=dict(plain["aliases"]),
             buffers=_with_prefix(arrays, "buffer:"),
-            copies=_read_types(plain["copies"]),
+            copies=dict(plain["copies"]),
             drafts=tuple(plain["layers"]),
+            apart=frozenset(plain["apart"]),
         )
         return TracedDirectory(
             program=_read_program(plain["program"]),
@@ -149,8 +153,9 @@ def write_trace(file: Path, traced: TracedDirectory) -> None:
         },
         "remarks": list(traced.remarks),
         "wanted": {name: str(kind) for name, kind in tensors.wanted.items()},
-        "aliases": sorted(tensors.aliases),
-        "copies": {name: str(kind) for name, kind in tensors.copies.items()},
+        "aliases": dict(tensors.aliases),
+        "apart": sorted(tensors.apart),
+        "copies": dict(tensors.copies),
         "layers": list(tensors.drafts),
     }
     temporary = file.with_name(f".{file.name}.{os.getpid()}")

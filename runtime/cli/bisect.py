@@ -8,13 +8,14 @@ import click
 from ascendfx.passes.verification.verify_pass import table_lines, texts_line
 from ascendfx.runtime.cli import options, weights_options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
+from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.cli.weights_options import weights_and_tokens
 from ascendfx.runtime.dumps.bisect_dump import Culprit, bisect_dump, captured_program
 from ascendfx.runtime.dumps.read_dump import read_dump
 
 
 @click.command(short_help="Find the first pass of a dump that breaks its fidelity.")
-@click.argument("dump", type=click.Path(path_type=Path))
+@click.argument("dump", type=UserPath())
 @weights_options.checkpoint
 @weights_options.random_seed
 @weights_options.tokens_seed

@@ -7,6 +7,7 @@ import click
 
 from ascendfx.runtime.cli.encoded_prompts import encoded_prompts
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
+from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.dumps.compare_tensors import (
     Compared,
     compare_dumps,
@@ -18,8 +19,8 @@ from ascendfx.runtime.dumps.tensor_dump import read_tensors_file
 
 
 @click.command(short_help="Show where two runs part, or ours and eager PyTorch.")
-@click.argument("one", type=click.Path(path_type=Path))
-@click.argument("other", type=click.Path(path_type=Path), required=False)
+@click.argument("one", type=UserPath())
+@click.argument("other", type=UserPath(), required=False)
 @click.option("--eager", is_flag=True, help="Compare a model directory with eager PyTorch.")
 @click.option("-p", "--prompt", "prompts", multiple=True, help="The text for --eager; one.")
 @click.option("--all", "everything", is_flag=True, help="Print every value, not layers alone.")

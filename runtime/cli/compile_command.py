@@ -9,7 +9,9 @@ from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.counted import counted
 from ascendfx.runtime.cli.option_words import in_options, options_of
+from ascendfx.runtime.cli.output_file import check_apart
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
+from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.package.save_package import check_place, save_package
@@ -17,11 +19,11 @@ from ascendfx.runtime.start_verifier import LENGTH, TEXTS
 
 
 @click.command("compile", short_help="Compile a model directory to a package.")
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=UserPath())
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=UserPath(),
     required=True,
     help="Folder of the package; it must not exist, or be an older package.",
 )
@@ -59,6 +61,7 @@ def compile_command(
 ) -> None:
     """Compile the Hugging Face directory MODEL to a package of kernels, plans and weights."""
     check_place(output)
+    check_apart(output, dump_dir)
     limits = Limits(
         max_batch, max_context, prefill_chunk, cache_blocks, draft_tokens, draft_tree=draft_tree
     )

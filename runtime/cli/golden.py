@@ -10,6 +10,7 @@ from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.counted import counted
 from ascendfx.runtime.cli.encoded_prompts import encoded_prompts
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
+from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.golden.check_golden import Checked, check_golden, recorded_subject
 from ascendfx.runtime.golden.make_golden import Subject
 from ascendfx.runtime.golden.record_golden import record_golden
@@ -22,11 +23,11 @@ def golden() -> None:
 
 
 @golden.command(short_help="Compile a model directory and freeze what comes out.")
-@click.argument("model", type=click.Path(path_type=Path))
+@click.argument("model", type=UserPath())
 @click.option(
     "-o",
     "--output",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=UserPath(file_okay=False),
     required=True,
     help="The golden directory; it must not exist.",
 )
@@ -92,10 +93,10 @@ def _encoded(model: Path, prompts: tuple[str, ...]) -> list[list[int]] | None:
 
 
 @golden.command()
-@click.argument("directory", metavar="GOLDEN", type=click.Path(path_type=Path))
+@click.argument("directory", metavar="GOLDEN", type=UserPath())
 @click.option(
     "--model",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=UserPath(file_okay=False),
     default=None,
     help="Compile this model directory; default: the recorded one.",
 )

@@ -1,51 +1,28 @@
-"""The command ``ascendfx``: collects the subcommands and turns errors into exit codes."""
+"""The command ``ascendfx``: turns errors into exit codes.
 
+Subcommands are imported inside of `main`: what a user or the system does meanwhile is told in a
+line, as later.
+"""
+
+import contextlib
+import errno
+import os
 import sys
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import click
+if TYPE_CHECKING:
+    from ascendfx.runtime.cli.commands import cli as cli  # noqa: PLC0414  # a name of this module
 
-from ascendfx.ir.diagnostic import GraphError
-from ascendfx.runtime.cli.bisect import bisect
-from ascendfx.runtime.cli.compare import compare
-from ascendfx.runtime.cli.compile_command import compile_command
-from ascendfx.runtime.cli.demo import demo
-from ascendfx.runtime.cli.golden import golden
-from ascendfx.runtime.cli.opt import opt
-from ascendfx.runtime.cli.option_words import error_in_options
-from ascendfx.runtime.cli.reduce import reduce_command
-from ascendfx.runtime.cli.replay import replay_command
-from ascendfx.runtime.cli.report import report
-from ascendfx.runtime.cli.run import run
-from ascendfx.runtime.cli.tensors import tensors
-from ascendfx.runtime.emulator.error import EmulatorError
-from ascendfx.version import VERSION
+_OF_OUTPUT = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(VERSION, prog_name="ascendfx")
-def cli() -> None:
-    """Compile DeepSeek models for Huawei Ascend 910B and run them.
+def __getattr__(name: str) -> Any:
+    """Import the group of subcommands when it is first used."""
+    if name != "cli":
+        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+    from ascendfx.runtime.cli.commands import cli  # noqa: PLC0415  # seconds
 
-    Results go to standard output, everything else to standard error. Exit code 1 means that the
-    input was at fault and the message says what to do, 2 that the command line was wrong, 3 that
-    the emulator found a fault in a kernel.
-    """
-
-
-for command in (
-    bisect,
-    compare,
-    compile_command,
-    demo,
-    golden,
-    opt,
-    reduce_command,
-    replay_command,
-    report,
-    run,
-    tensors,
-):
-    cli.add_command(command)
+    return cli
 
 
 def main() -> None:
@@ -55,10 +32,66 @@ def main() -> None:
     shown with kernel, core and line, and exits with 3.
     """
     try:
+        _run()
+    except KeyboardInterrupt:
+        _end("Aborted!", 1)
+    except MemoryError as error:
+        _end(_out_of_memory(error), 1)
+    except OSError as error:
+        if error.filename is not None or error.errno not in _OF_OUTPUT:
+            raise
+        _drop_output()
+        _end(_output_lost(error), 1)
+
+
+def _run() -> None:
+    from ascendfx.ir.diagnostic import GraphError  # noqa: PLC0415  # as below
+    from ascendfx.runtime.cli.commands import cli  # noqa: PLC0415  # seconds; see above
+    from ascendfx.runtime.cli.option_words import error_in_options  # noqa: PLC0415
+    from ascendfx.runtime.emulator.error import EmulatorError  # noqa: PLC0415
+
+    try:
         cli()
     except GraphError as error:
-        click.echo(str(error_in_options(error, cli)), err=True)
-        sys.exit(1)
+        _end(str(error_in_options(error, cli)), 1)
     except EmulatorError as error:
-        click.echo(f"fault in an emulated kernel: {error}", err=True)
-        sys.exit(3)
+        _end(f"fault in an emulated kernel: {error}", 3)
+
+
+def _end(message: str, code: int) -> NoReturn:
+    """Say why and exit; without standard error the code has to do."""
+    if sys.stderr is not None:  # pyright: ignore[reportUnnecessaryComparison]  # `2>&-`
+        with contextlib.suppress(OSError, ValueError):
+            print(message, file=sys.stderr)
+    sys.exit(code)
+
+
+def _out_of_memory(error: MemoryError) -> str:
+    from ascendfx.ir.diagnostic import GraphError  # noqa: PLC0415  # see `main`
+
+    return str(
+        GraphError(
+            "out-of-memory",
+            f"this computer has not enough memory: {error or 'none is left'}",
+            hint="use smaller limits or shorter texts, or free some memory",
+        )
+    )
+
+
+def _output_lost(error: OSError) -> str:
+    from ascendfx.ir.diagnostic import GraphError  # noqa: PLC0415  # see `main`
+
+    return str(
+        GraphError(
+            "not-writable",
+            f"standard output cannot be written: {error.strerror}",
+            hint="free some space, or send it elsewhere",
+        )
+    )
+
+
+def _drop_output() -> None:
+    """Keep the interpreter from writing the rest once more when it ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)

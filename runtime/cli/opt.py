@@ -11,6 +11,7 @@ from ascendfx.ir.verify import verify_program
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.registry import PASSES
 from ascendfx.runtime.cli.read_text import read_text
+from ascendfx.runtime.cli.user_path import UserPath
 
 
 def _list_passes(context: click.Context, _option: click.Parameter, value: object) -> None:
@@ -20,7 +21,7 @@ def _list_passes(context: click.Context, _option: click.Parameter, value: object
 
 
 @click.command(short_help="Print a program after some passes.")
-@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("file", type=UserPath(exists=True, dir_okay=False))
 @click.option(
     "-p",
     "--passes",

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 import click
@@ -10,10 +9,11 @@ import click
 from ascendfx.codegen.ascendc.target import find_target, target_names
 from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.passes.expose_hidden import CHAININGS
+from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.device_memory import LARGEST_INDEX
 from ascendfx.runtime.limits import DEFAULT_LIMITS, DTYPES, MOST_DRAFTS
 from ascendfx.runtime.presets import STRATEGIES
-from ascendfx.runtime.start_verifier import LENGTH, MODES
+from ascendfx.runtime.start_verifier import LENGTH, LONGEST, MODES
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -109,7 +109,8 @@ draft_tokens: Decorator = click.option(
     default=DEFAULT_LIMITS.draft_tokens,
     show_default=True,
     metavar="K",
-    help="Tokens that draft layers of the checkpoint propose per step; the text stays the same.",
+    help="Tokens that draft layers of the checkpoint propose per step; `run --verification` says "
+    "which are accepted.",
 )
 draft_tree: Decorator = click.option(
     "--draft-tree",
@@ -128,7 +129,7 @@ draft_chaining: Decorator = click.option(
 )
 dump_dir: Decorator = click.option(
     "--dump-dir",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=UserPath(file_okay=False),
     default=None,
     help="Write the program after each pass, plans and kernels to this folder.",
 )
@@ -148,7 +149,7 @@ verify: Decorator = click.option(
 verify_tokens: Decorator = click.option(
     "--verify-tokens",
     "verify_length",
-    type=click.IntRange(min=1),
+    type=click.IntRange(min=1, max=LONGEST),
     default=None,
     metavar="N",
     help=f"Length of the random texts that programs are compared on; default: {LENGTH}, or that of "
@@ -156,7 +157,7 @@ verify_tokens: Decorator = click.option(
 )
 kernel_cache: Decorator = click.option(
     "--kernel-cache",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=UserPath(file_okay=False),
     default=None,
     help="Folder of built kernels and traced models; default: the user's cache folder.",
 )

@@ -44,6 +44,22 @@ def prepare_beside(file: Path, package: Path) -> None:
         raise _refused(file, f"it would be in the package {package}")
 
 
+def check_apart(package: Path, dump: Path | None) -> None:
+    """Check that a package and a dump get folders of their own, neither inside of the other.
+
+    Raises:
+        GraphError: They do not.
+    """
+    if dump is None:
+        return
+    try:
+        one, other = package.resolve(), dump.resolve()
+    except (OSError, ValueError, RuntimeError) as error:  # a zero byte, a circle of links
+        raise _refused(dump, str(error)) from error
+    if one.is_relative_to(other) or other.is_relative_to(one):
+        raise _refused(dump, f"the package is to be {package}")
+
+
 def _belongs(place: Path, dump: Path) -> bool:
     if not place.is_relative_to(dump):
         return False

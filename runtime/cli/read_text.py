@@ -11,6 +11,10 @@ def read_text(file: Path) -> str:
     Raises:
         GraphError: It cannot be read, or is no UTF-8.
     """
+    if file.is_block_device() or file.is_char_device():
+        raise GraphError(
+            "not-text", f"{file} is a device, which has no end", hint="name a file or a pipe"
+        )
     try:
         return file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:

@@ -11,6 +11,7 @@ from ascendfx.runtime.cli.bisect import culprit_lines
 from ascendfx.runtime.cli.counted import counted
 from ascendfx.runtime.cli.output_file import prepare_output
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
+from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.cli.weights_options import weights_and_tokens
 from ascendfx.runtime.dumps.bisect_dump import captured_program
 from ascendfx.runtime.dumps.case_file import write_case
@@ -19,7 +20,7 @@ from ascendfx.runtime.dumps.reduce_dump import reduce_dump
 
 
 @click.command("reduce", short_help="Make a small case of the first mistake in a dump.")
-@click.argument("dump", type=click.Path(path_type=Path))
+@click.argument("dump", type=UserPath())
 @click.option(
     "-o",
     "--output",

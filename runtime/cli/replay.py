@@ -9,11 +9,12 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.reduction.case import Observed, computing_nodes
 from ascendfx.runtime.cli.counted import counted
 from ascendfx.runtime.cli.read_text import read_text
+from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.dumps.case_file import not_a_case, read_case, replay
 
 
 @click.command("replay", short_help="Run a case again: is the mistake still there?")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=UserPath())
 def replay_command(file: Path) -> None:
     """Run the case in FILE, which `ascendfx reduce` wrote; it needs no model and no weights.
 

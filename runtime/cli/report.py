@@ -5,10 +5,11 @@ from pathlib import Path
 import click
 
 from ascendfx.runtime.cli.output_file import prepare_output
+from ascendfx.runtime.cli.user_path import UserPath
 
 
 @click.command(short_help="Write a page about a dump: passes, graphs, kernels, errors.")
-@click.argument("dump", type=click.Path(path_type=Path))
+@click.argument("dump", type=UserPath())
 @click.option(
     "-o",
     "--output",

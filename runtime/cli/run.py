@@ -12,6 +12,7 @@ from ascendfx.runtime.cli.output_file import prepare_beside
 from ascendfx.runtime.cli.read_text import read_text
 from ascendfx.runtime.cli.sampling_options import sampling_options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
+from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.sampling import Sampling
@@ -22,11 +23,11 @@ from ascendfx.runtime.start_engine import start_engine
 
 
 @click.command(short_help="Continue prompts with a package.")
-@click.argument("package", type=click.Path(path_type=Path))
+@click.argument("package", type=UserPath())
 @click.option("-p", "--prompt", "prompts", multiple=True, help="A prompt; may be repeated.")
 @click.option(
     "--prompts-file",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=UserPath(exists=True, dir_okay=False),
     help="A file with one prompt per line; blank lines are skipped.",
 )
 @click.option(
@@ -42,7 +43,7 @@ from ascendfx.runtime.start_engine import start_engine
 @click.option(
     "--metrics",
     metavar="FILE",
-    type=click.Path(path_type=Path),
+    type=UserPath(),
     help="Write how many drafts were accepted, for `ascendfx report --metrics`.",
 )
 @click.option(

@@ -8,6 +8,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.cli import options, weights_options
 from ascendfx.runtime.cli.counted import counted
 from ascendfx.runtime.cli.output_file import prepare_output
+from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.cli.weights_options import weights_and_tokens
 from ascendfx.runtime.dumps.bisect_dump import captured_program
 from ascendfx.runtime.dumps.dump_header import DRAFT_STAGE
@@ -16,7 +17,7 @@ from ascendfx.runtime.dumps.tensor_dump import dump_tensors, write_tensors_file
 
 
 @click.command(short_help="Write every value of a program of a dump to a file.")
-@click.argument("dump", type=click.Path(path_type=Path))
+@click.argument("dump", type=UserPath())
 @click.option(
     "-o",
     "--output",
@@ -53,6 +54,9 @@ def tensors(
     """
     prepare_output(output, dump)
     read = read_dump(dump)
+    if (stage is None or after is None) and (unfinished := read.unfinished):
+        unfinished.hint += "; or name what there is: --stage, --after"
+        raise unfinished
     chosen = _stage(read, stage)
     most = len(chosen.compared)
     number = most if after is None else after

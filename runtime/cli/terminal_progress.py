@@ -21,7 +21,7 @@ from ascendfx.runtime.progress import Progress, silent
 @contextmanager
 def terminal_progress() -> Generator[Progress]:
     """Yield a `Progress` that draws on standard error if that is a terminal."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():  # pyright: ignore[reportUnnecessaryComparison]  # `2>&-`
         yield silent
         return
     columns = (

@@ -10,9 +10,10 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.runtime.checked_limit import checked_limit
 from ascendfx.runtime.cli.options import Decorator
+from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.dumps.dump_weights import weights_for
 from ascendfx.runtime.dumps.read_dump import Dump
-from ascendfx.runtime.start_verifier import LENGTH, token_ids
+from ascendfx.runtime.start_verifier import LENGTH, LONGEST, token_ids
 
 
 def _one_source(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
@@ -25,7 +26,7 @@ def _one_source(context: click.Context, parameter: click.Parameter, value: Any) 
 
 checkpoint: Decorator = click.option(
     "--checkpoint",
-    type=click.Path(file_okay=False, path_type=Path),
+    type=UserPath(file_okay=False),
     default=None,
     callback=_one_source,
     help="Take the weights from this model directory; default: the one that the dump names.",
@@ -70,7 +71,7 @@ def weights_and_tokens(
     given = verified.get("tokens") if length is None else None
     if length is None:
         length = checked_limit(
-            "the length of texts in the dump", verified.get("length", LENGTH), least=1
+            "the length of texts in the dump", verified.get("length", LENGTH), least=1, most=LONGEST
         )
     vocabulary = program.main.output_types[0].shape[-1]
     known = vocabulary if isinstance(vocabulary, int) else 0

@@ -79,7 +79,8 @@ def bisect_dump(
         progress: Told after each pass.
 
     Raises:
-        GraphError: The dump is damaged, or the weights do not fit it.
+        GraphError: The dump is damaged, or the weights do not fit it; or no pass that it has breaks
+            its fidelity, but the compilation did not come to its end.
     """
     progress("float64 truth", 0, 1)
     verifier = PassVerifier(captured_program(dump), tensors, tokens)
@@ -101,6 +102,8 @@ def bisect_dump(
             rule = _blamed_rule(culprit, rewrite, verifier)
             return Bisected(checks, replace(culprit, rule=rule))
     progress("compare", total, total)
+    if unfinished := dump.unfinished:
+        raise unfinished
     return Bisected(tuple(verifier.checks), None)
 
 

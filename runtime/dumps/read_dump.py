@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.located import parse_located
 from ascendfx.passes.close_step import CloseStep
@@ -13,8 +14,11 @@ from ascendfx.passes.describe_pass import PassForm
 from ascendfx.passes.graph_pass import Fidelity
 from ascendfx.runtime.dumps.dump_header import (
     DRAFT_STAGE,
+    HASHES,
+    HEADER,
     INDEX,
     INPUT_PROGRAM,
+    PLAN,
     DumpHeader,
     damaged_dump,
     pass_file,
@@ -117,6 +121,28 @@ class Dump:
             _read_stage(self.directory / name)
             for name in self.header.stages
             if (self.directory / name).is_dir()
+        )
+
+    @property
+    def unfinished(self) -> GraphError | None:
+        """What is missing at the end if the compilation was stopped; None if it came to its end.
+
+        What such a dump has may be looked at; that nothing is wrong with the whole it cannot show.
+        """
+        for name in self.header.stages:
+            folder = self.directory / name
+            if not folder.is_dir():
+                return self._ended(f"it has no stage `{name}`, which {HEADER} names")
+            lowered = name != "serving" and not name.startswith(DRAFT_STAGE)
+            if lowered and not all((folder / each).is_file() for each in (PLAN, HASHES)):
+                return self._ended(f"its stage `{name}` has no plan with kernels")
+        return None
+
+    def _ended(self, what: str) -> GraphError:
+        return GraphError(
+            "damaged-dump",
+            f"{self.directory} is not whole: {what}",
+            hint="the compilation ended before, perhaps on a full disk; compile again",
         )
 
 

@@ -179,6 +179,14 @@ def read_tensors_file(file: Path) -> TensorDump:
     Raises:
         GraphError: The file is missing, or holds something else.
     """
+    if file.exists() and not file.is_file():
+        what = "a directory" if file.is_dir() else "no regular file"
+        raise GraphError(
+            code="not-a-tensor-dump",
+            reason=f"{file} is {what}, not a tensor dump",
+            hint="`ascendfx tensors DUMP -o FILE` writes one; a model directory is compared with "
+            "PyTorch: `ascendfx compare DIR --eager -p TEXT`",
+        )
     try:
         with safe_open(file, framework="numpy") as opened:
             about: dict[str, Any] = json.loads(_about(opened.metadata()))

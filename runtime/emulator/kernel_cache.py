@@ -5,16 +5,25 @@ such a trailer. A truncated or damaged entry is thus noticed before it is loaded
 """
 
 import contextlib
+import errno
 import fcntl
+import functools
 import hashlib
 import os
+import shutil
 import tempfile
+import time
 from collections.abc import Generator
 from pathlib import Path
 
 from ascendfx.runtime.emulator.toolchain import cache_not_writable
 
 _DIGEST_BYTES = 32
+_SCRATCH, _OWNER = "build-", ".owner"
+_OLD = 86_400.0
+"""Seconds after which a scratch folder without a lock belongs to nobody."""
+_YOUNG = 60.0
+"""Seconds in which a folder may have a lock file that is not locked yet."""
 
 
 def default_cache_dir() -> Path:
@@ -74,11 +83,51 @@ def scratch_directory(parent: Path) -> Generator[Path]:
     """
     try:
         parent.mkdir(parents=True, exist_ok=True)
-        directory = tempfile.TemporaryDirectory(prefix="build-", dir=parent)
+        directory = tempfile.TemporaryDirectory(
+            prefix=_SCRATCH, dir=parent, ignore_cleanup_errors=True
+        )
     except OSError as error:
         raise cache_not_writable(parent, error.strerror or str(error)) from error
-    with directory as name:
+    with directory as name, _held(Path(name) / _OWNER):
         yield Path(name)
+
+
+@contextlib.contextmanager
+def _held(lock: Path) -> Generator[None]:
+    """Hold a lock by which others see that a folder is in use; the system drops it with us."""
+    try:
+        file = lock.open("a")
+    except OSError as error:
+        raise cache_not_writable(lock.parent, error.strerror or str(error)) from error
+    with file:
+        with contextlib.suppress(OSError):  # a file system without locks: age has to do
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+
+
+@functools.cache
+def remove_left_behind(root: Path) -> None:
+    """Remove scratch folders of processes that were killed; once per process and cache.
+
+    One that a living process holds stays, as one without a lock that is not old.
+    """
+    for folder in (*root.glob(f"{_SCRATCH}*"), *root.glob(f"*/{_SCRATCH}*")):
+        with contextlib.suppress(OSError):
+            if folder.is_dir() and not folder.is_symlink() and _is_left_behind(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_left_behind(folder: Path) -> bool:
+    age = time.time() - folder.stat().st_mtime
+    if not (folder / _OWNER).is_file():
+        return age > _OLD
+    with (folder / _OWNER).open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            held = error.errno in (errno.EWOULDBLOCK, errno.EACCES)
+            return not held and age > _OLD
+    return age > _YOUNG
 
 
 @contextlib.contextmanager

@@ -21,6 +21,7 @@ from ascendfx.runtime.emulator.kernel_cache import (
     exclusive,
     is_intact,
     publish,
+    remove_left_behind,
     scratch_directory,
 )
 from ascendfx.runtime.emulator.toolchain import (
@@ -83,6 +84,7 @@ def build_library(cache_dir: Path, checks: Checks) -> EmulatorLibrary:
     ]
     key = content_key(*host, *KERNEL_FLAGS, *flags, *headers)
     root = cache_dir / "emulator"
+    remove_left_behind(root)
     library_key = content_key(key, *RUNTIME_FLAGS, *units)
     library = EmulatorLibrary(
         root / "libraries" / f"libascendfx_emulator_{library_key}.so",

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ascendfx.runtime.emulator.kernel_cache import is_intact, publish, scratch_directory
-from ascendfx.runtime.emulator.toolchain import cache_not_writable, run_compiler
+from ascendfx.runtime.emulator.toolchain import cache_not_writable, run_compiler, wrote_nothing
 
 
 def build_object(
@@ -31,5 +31,7 @@ def build_object(
         except OSError as error:
             raise cache_not_writable(scratch, error.strerror or str(error)) from error
         run_compiler(compiler, [*arguments, "-o", "built.so"], scratch, subject)
+        if not (scratch / "built.so").is_file():
+            raise wrote_nothing(compiler, subject)
         publish(scratch / "built.so", entry)
     return entry

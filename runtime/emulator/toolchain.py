@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +26,23 @@ KERNEL_LINK_FLAGS = (
 )
 RUNTIME_FLAGS = (*COMMON_FLAGS, "-O3", "-fno-math-errno", "-fno-trapping-math")
 _NO_SPACE = "No space left on device"
+_OF_HOST = (
+    "internal compiler error",
+    "terminated program",
+    "File too large",
+    "File size limit",
+    "memory exhausted",
+    "out of memory",
+    "Cannot allocate memory",
+    "Too many open files",
+    "Resource temporarily unavailable",
+    "Input/output error",
+)
+"""What g++ and its parts say when the computer, not the text, ends them."""
 _SHOWN_LINES = 12
+_LONGEST_LINE = 300
+_SHELL_SIGNAL = 128
+"""What a shell adds to the number of a signal."""
 
 
 def find_compiler() -> str:
@@ -60,22 +77,29 @@ def run_compiler(compiler: str, arguments: Sequence[str], directory: Path, subje
         subject: What is compiled, for the message.
 
     Raises:
-        GraphError: It failed; the message quotes the first lines of its output.
+        GraphError: It failed; the message quotes the first lines of its output. Or it was stopped,
+            which is no fault of what it compiles.
     """
     environment = {**os.environ, "LC_ALL": "C", "TMPDIR": str(directory)}
-    result = subprocess.run(  # noqa: S603
-        [compiler, *arguments],
-        cwd=directory,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    try:
+        result = subprocess.run(  # noqa: S603
+            [compiler, *arguments],
+            cwd=directory,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except OSError as error:
+        raise _stopped(compiler, subject, f"it cannot be started: {error.strerror}") from error
     if result.returncode == 0:
         return
     output = result.stderr.strip()
     if _NO_SPACE in output:
         raise cache_not_writable(directory, _NO_SPACE)
+    if why := _reason_of_host(result.returncode, output):
+        raise _stopped(compiler, subject, why)
     errors = [line for line in output.splitlines() if ": error:" in line or "undefined" in line]
     raise GraphError(
         code="kernel-does-not-compile",
@@ -84,6 +108,37 @@ def run_compiler(compiler: str, arguments: Sequence[str], directory: Path, subje
         notes=(f"compiler: {compiler}",),
         hint="the emulator accepts the documented Ascend C calls with the documented argument "
         "types only; see codegen/ascendc/emulator/README.md",
+    )
+
+
+def wrote_nothing(compiler: str, subject: str) -> GraphError:
+    """Return the error for a compiler that reports success and leaves no file."""
+    return _stopped(compiler, subject, "it wrote no file, and no message")
+
+
+def _reason_of_host(code: int, output: str) -> str:
+    """Return why the host ended a compiler; empty if it ended by itself."""
+    if code < 0:
+        return f"killed by {_signal_name(-code)}"
+    for line in output.splitlines():
+        if any(each in line for each in _OF_HOST):
+            return line.strip()[:_LONGEST_LINE]
+    by_shell = code > _SHELL_SIGNAL and not output
+    return f"killed by {_signal_name(code - _SHELL_SIGNAL)}" if by_shell else ""
+
+
+def _signal_name(number: int) -> str:
+    known = number in {each.value for each in signal.Signals}
+    return signal.Signals(number).name if known else f"signal {number}"
+
+
+def _stopped(compiler: str, subject: str, why: str) -> GraphError:
+    return GraphError(
+        code="compiler-stopped",
+        reason=f"{subject}: the host compiler did not come to its end: {why}",
+        notes=(f"compiler: {compiler}",),
+        hint="it is no fault of the kernel: free memory, look at the limits (`ulimit -a`), and run "
+        "again",
     )
 
 

@@ -220,8 +220,8 @@ class Engine:
     ) -> list[Generation]:
         """Return one continuation per prompt, in order.
 
-        More prompts than the plan's batch wait until a place is free. A request's tokens do not
-        depend on its batch mates.
+        More prompts than the plan's batch wait until a place is free. What a request's tokens
+        depend on is told in `Sampling`.
 
         Args:
             prompts: Texts or token ids, none of them empty.

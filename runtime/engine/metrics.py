@@ -27,7 +27,7 @@ request's blocks, wrong positions or another model's weights is right about as o
 
 
 class AcceptanceWarning(UserWarning):
-    """Drafts are hardly ever accepted: output stays right, but steps do work for nothing."""
+    """Drafts are hardly ever accepted: steps do work for nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +138,8 @@ class Tally:
             return ""
         message = (
             f"{right} of the last {seen} first drafts were accepted; working drafts have 7 of 10. "
-            "The text is right, but drafts cost time: do the draft layer's weights belong to the "
-            "model? `draft_tokens=0` turns drafts off"
+            "The text keeps what its verification promises, but drafts cost time: do the draft "
+            "layer's weights belong to the model? `draft_tokens=0` turns drafts off"
         )
         self.warnings = [*self.warnings[-7:], message]
         return message

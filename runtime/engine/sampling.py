@@ -46,8 +46,9 @@ class Sampling:
       the same with any drafts, and without.
     * ``"rejection"``, ``"block"``: drafts are drawn from the draft layer, and accepted so that the
       text is *distributed* as without drafts; more of them are. Which text a seed gives depends on
-      the drafts. ``"block"`` decides about all drafts of a step together and accepts at least as
-      many tokens per step, on average, as ``"rejection"``. Greedy texts are those of ``"exact"``.
+      the drafts, and so on pauses for want of cache blocks. ``"block"`` decides about all drafts of
+      a step together and accepts at least as many tokens per step, on average, as
+      ``"rejection"``. Greedy texts are those of ``"exact"``.
     * `Typical`, `Relaxed`, or their names: LOSSY. Drafts are accepted that the model finds likely
       enough. The text is another one, also a greedy one, and how good is not guaranteed.
 

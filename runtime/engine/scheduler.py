@@ -31,7 +31,7 @@ class _Flight(NamedTuple):
 
 
 class Scheduler:
-    """Moves requests between the queue and the places; see "Scheduling" in runtime/README.md.
+    """Moves requests between the queue and the places; see README.md.
 
     Attributes:
         places: Of the decode batch.

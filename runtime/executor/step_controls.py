@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ascendfx.ir.draft_tree import DraftTree
 from ascendfx.ir.step_state import (
-    DRAFT_TOKENS,
+    DRAFT_CANDIDATES,
     OPTION_COLUMNS,
     RECENT_COLUMNS,
     STATE_COLUMNS,
@@ -73,8 +73,8 @@ def host_controls(
         "logit_positions": inputs.positions[inputs.logit_rows],
         "logit_requests": inputs.row_request[inputs.logit_rows],
         "known_tokens": np.full((requests, drafts), -1, np.int32),
-        "draft_ids": np.full((requests, drafts, DRAFT_TOKENS), -1, np.int32),
-        "draft_probs": np.zeros((requests, drafts, DRAFT_TOKENS), np.float32),
+        "draft_ids": np.full((requests, drafts, DRAFT_CANDIDATES), -1, np.int32),
+        "draft_probs": np.zeros((requests, drafts, DRAFT_CANDIDATES), np.float32),
         "recent": np.full((requests, RECENT_COLUMNS), -1, np.int32),
         "hidden_slots": np.full(inputs.rows, -1, np.int32),
         **inputs.controls(),

@@ -17,6 +17,7 @@ from ascendfx.ir.capture.translate_function import translate_function
 from ascendfx.ir.capture.translation import DTYPES
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.interpret import interpret
+from ascendfx.ir.kept_roundings import with_roundings
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import TensorType
 from ascendfx.passes.drop_unused import DropUnused
@@ -28,7 +29,6 @@ from ascendfx.runtime.executor.function import FunctionRunner
 from ascendfx.runtime.torch_backend.remarks import remark
 from ascendfx.runtime.torch_backend.tensors import to_numpy, to_torch
 
-_FORMATS = (torch.float32, torch.bfloat16, torch.int32, torch.int64, torch.bool)
 _AFTER_MERGE = (Simplify(), ShareCommon(), DropUnused())
 
 
@@ -53,7 +53,8 @@ def lower_subgraph(
     """Lower a graph; what counts as rows decides about speed only.
 
     Args:
-        module: Functional calls of ATen with fake tensors in ``meta``.
+        module: Functional calls of ATen with fake tensors in ``meta``; no `odd_formats` cross its
+            border.
         static: Placeholders that hold weights.
         rows: Token rows of the whole graph, to be used where an input has so many.
         target: The chip.
@@ -62,13 +63,6 @@ def lower_subgraph(
         GraphError: The graph cannot be lowered.
     """
     kinds = {node.name: node.meta["val"] for node in module.graph.find_nodes(op="placeholder")}
-    odd = [
-        f"`{name}` is {kind.dtype}" for name, kind in kinds.items() if kind.dtype not in _FORMATS
-    ]
-    if odd:
-        raise GraphError(
-            "not-lowered", odd[0], hint="kernels compute in torch.float32 and torch.bfloat16"
-        )
     changing = {name: tuple(kind.shape) for name, kind in kinds.items() if name not in static}
     chosen = rows
     if not any(count_of_rows(shape, rows) for shape in changing.values()):
@@ -123,6 +117,8 @@ class CompiledSubgraph(torch.nn.Module):
         nodes: Any = (output,) if self._single else output
         self._metas = [node.meta["val"] for node in nodes]
         self._runner = None if executor == "reference" else FunctionRunner(lowered.function, target)
+        graphs = tuple(map(with_roundings, lowered.program.graphs))
+        self._rounding = Program(graphs, lowered.program.recipes)
         self.launches = len(lowered.function.plan.launches)
 
     def forward(self, *tensors: Tensor) -> Any:
@@ -137,7 +133,7 @@ class CompiledSubgraph(torch.nn.Module):
                 name: inputs[name].reshape(self._rows_first(kind))
                 for name, kind in self._lowered.program.main.input_types.items()
             }
-            found = interpret(self._lowered.program, {**arrays, **merged})
+            found = interpret(self._rounding, {**arrays, **merged})
         else:
             results = tuple(
                 TensorType(storage_dtype(DTYPES[str(meta.dtype)]), tuple(meta.shape))

@@ -11,7 +11,7 @@ from torch.fx.passes.operator_support import OperatorSupportBase
 
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.capture.aten import HANDLERS
-from ascendfx.ir.capture.translate_function import location_of_call
+from ascendfx.ir.capture.translate_function import internal_error, location_of_call
 from ascendfx.ir.capture.visit_calls import name_of_call
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.torch_backend.compile_subgraph import (
@@ -20,6 +20,7 @@ from ascendfx.runtime.torch_backend.compile_subgraph import (
     lower_subgraph,
     token_rows,
 )
+from ascendfx.runtime.torch_backend.odd_formats import odd_formats
 from ascendfx.runtime.torch_backend.remarks import remark
 
 _ROUNDS = 100
@@ -55,6 +56,16 @@ def compile_parts(
             part = parts.get_submodule(str(call.target))
             if not isinstance(part, GraphModule):
                 raise AssertionError("a part is a graph")  # noqa: TRY004
+            odd = odd_formats(part)
+            if odd:
+                error = GraphError(
+                    "not-lowered",
+                    next(iter(odd.values())),
+                    hint="kernels compute in torch.float32 and torch.bfloat16",
+                )
+                _remark_calls(list(odd), error, part, weights)
+                eager.update(odd)
+                continue
             key = tuple(node.name for node in part.graph.nodes)
             try:
                 found = known.get(key) or lower_subgraph(
@@ -62,6 +73,9 @@ def compile_parts(
                 )
             except GraphError as error:
                 eager.update(_blamed(error, part, weights))
+                continue
+            except Exception as error:  # noqa: BLE001  # a mistake of ours is told, and costs speed only
+                eager.update(_blamed(internal_error(error), part, weights))
                 continue
             known[key] = found
             if found.function.plan.launches:
@@ -78,10 +92,17 @@ def _blamed(error: GraphError, part: GraphModule, weights: Collection[str]) -> l
     """Return the calls that an error takes out of a part, with a remark if they compute."""
     names = _calls(part)
     blamed = [error.location.module] if error.location.module in names else names
-    if not {*weights, *_views(part)}.issuperset(blamed):
-        what = f"`{blamed[0]}`" if len(blamed) == 1 else f"the graph of `{names[-1]}`"
-        remark(what, error.code, _reason(error))
+    _remark_calls(blamed, error, part, weights)
     return blamed
+
+
+def _remark_calls(
+    blamed: list[str], error: GraphError, part: GraphModule, weights: Collection[str]
+) -> None:
+    is_bug = error.code == "internal-error"
+    if is_bug or not {*weights, *_views(part)}.issuperset(blamed):
+        what = f"`{blamed[0]}`" if len(blamed) == 1 else f"the graph of `{blamed[-1]}`"
+        remark(what, error.code, _reason(error), error.__cause__ if is_bug else None)
 
 
 def _calls(part: GraphModule) -> list[str]:

@@ -27,12 +27,12 @@ class EagerRemark:
 _remarks: list[EagerRemark] = []
 
 
-def remark(what: str, code: str, reason: str) -> None:
-    """Keep a remark and log it once."""
+def remark(what: str, code: str, reason: str, cause: BaseException | None = None) -> None:
+    """Keep a remark and log it once, with the traceback of its cause if it has one."""
     found = EagerRemark(what, code, reason)
     if found not in _remarks:
         _remarks.append(found)
-        _LOGGER.warning("%s", found)
+        _LOGGER.warning("%s", found, exc_info=cause)
 
 
 def remarks() -> tuple[EagerRemark, ...]:

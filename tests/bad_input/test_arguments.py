@@ -110,7 +110,7 @@ def test_caches_must_fit_into_the_chip(original: Path) -> None:
         ascendfx.compile(original, cache_blocks=2**22 + 1, executor="reference")
     assert caught.value.code == "limit-too-large"
     assert (
-        "68,719,493,120 bytes and the token counts of 16 requests 2,560, ascend910b2 has "
+        "68,719,493,120 bytes and what is kept of 16 requests 2,560, ascend910b2 has "
         "68,719,476,736" in caught.value.reason
     )
 

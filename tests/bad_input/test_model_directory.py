@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import load_file, save_file
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime import compile_model
 from ascendfx.runtime.checkpoint import capture_model
 from ascendfx.runtime.checkpoint.read_directory import stored_tensors
 from tests.bad_input.ended import WEIGHTS, Command
@@ -86,8 +87,8 @@ CASES: dict[str, tuple[Damage, str, str]] = {
     ),
     "a size of another type": (
         lambda folder: set_config(folder, hidden_size="16"),
-        "error[unknown-model]: transformers cannot build the model of {folder}/config.json",
-        "hidden_size",
+        "error[unknown-model]: transformers cannot build the model of {folder}/config.json: Valid",
+        "note: TypeError: Field 'hidden_size' expected int, got str (value: '16')",
     ),
     "a negative size": (
         lambda folder: set_config(folder, hidden_size=-16),
@@ -113,6 +114,51 @@ CASES: dict[str, tuple[Damage, str, str]] = {
         lambda folder: bad_index(folder, {"weight_map": {"a": 1}}),
         "error[damaged-file]: {folder}/model.safetensors.index.json has no `weight_map`",
         "download the file again",
+    ),
+    "an end token that is no number": (
+        lambda folder: set_config(folder, eos_token_id=["x"]),
+        "error[bad-config]: `eos_token_id` of {folder}/config.json is ['x'], it should be a",
+        "",
+    ),
+    "an end token of another vocabulary": (
+        lambda folder: (folder / "generation_config.json").write_text('{"eos_token_id": 99999}'),
+        "error[bad-config]: `eos_token_id` of {folder}/generation_config.json has 99999, but token",
+        "hint: ",
+    ),
+    "draft layers that are no number": (
+        lambda folder: set_config(folder, num_nextn_predict_layers="x"),
+        "error[bad-config]: `num_nextn_predict_layers` of {folder}/config.json is 'x'",
+        "",
+    ),
+    "a quantization of another form": (
+        lambda folder: set_config(folder, quantization_config="x"),
+        "error[bad-config]: `quantization_config` of {folder}/config.json is 'x'",
+        "",
+    ),
+    "no groups of experts": (
+        lambda folder: set_config(folder, n_group=0),
+        "error[model-fails]: the model cannot be called: ZeroDivisionError",
+        "sizes of its configuration",
+    ),
+    "no experts": (
+        lambda folder: set_config(folder, n_routed_experts=0),
+        "error[wrong-shape]: tensor `model.layers.1.mlp.",
+        "config.json and the weights belong to different models",
+    ),
+    "a layer too few": (
+        lambda folder: set_config(folder, num_hidden_layers=1, num_nextn_predict_layers=1),
+        "error[extra-tensor]: tensor `model.layers.1.",
+        "`num_hidden_layers` may be too small",
+    ),
+    "tokenizer is no JSON": (
+        lambda folder: (folder / "tokenizer.json").write_text("garbage"),
+        "error[bad-tokenizer]: {folder}/tokenizer.json is not a tokenizer file",
+        "remove it and pass token ids",
+    ),
+    "tokenizer is something else": (
+        lambda folder: (folder / "tokenizer.json").write_text("{}"),
+        "error[bad-tokenizer]: {folder}/tokenizer.json is not a tokenizer file",
+        "",
     ),
     "unknown architecture": (
         lambda folder: set_config(folder, model_type="deepsea"),
@@ -211,6 +257,18 @@ def test_a_package_that_capturing_needs_is_named(
         "hint: pip install 'ascendfx[capture]'; to run a package it is not needed\n"
     )
     assert not list(tmp_path.iterdir())
+
+
+def test_a_bad_tokenizer_is_found_before_the_model_is_read(
+    checkpoint: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("read the model")
+
+    monkeypatch.setattr(compile_model, "capture_model", fail)
+    (checkpoint / "tokenizer.json").write_text("garbage")
+    with pytest.raises(GraphError, match=r"error\[bad-tokenizer\]"):
+        compile_model.compile_model(checkpoint)
 
 
 def test_a_directory_that_does_not_exist_is_named(tmp_path: Path, command: Command) -> None:

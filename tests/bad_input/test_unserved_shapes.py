@@ -48,6 +48,30 @@ def test_vectors_that_are_no_multiple_of_32_bytes_are_refused(
     assert "ragged_attention" in caught.value.excerpt
 
 
+@pytest.mark.parametrize(
+    ("size", "reason"),
+    [
+        (
+            {"first_k_dense_replace": 0, "n_shared_experts": 0, "n_routed_experts": 4}
+            | {"n_group": 2, "topk_group": 1, "num_experts_per_tok": 2}
+            | {"moe_intermediate_size": 16},
+            "linear: f32[rows, 0] has no elements",
+        ),
+        ({"q_lora_rank": 1}, "rms_norm: a norm over one element"),
+    ],
+    ids=["no shared expert", "norm of one"],
+)
+def test_sizes_of_zero_and_one_are_named(size: dict[str, Any], reason: str) -> None:
+    model = random_model(DeepseekV3Config(**{**SERVED, **size}), seed=0)
+    with torch.no_grad():
+        model(torch.zeros((1, 5), dtype=torch.int64))  # which runs elsewhere
+    with pytest.raises(GraphError) as caught:
+        compile_model(model, limits=LIMITS)
+    assert caught.value.code == "no-kernel"
+    assert reason in caught.value.reason
+    assert "configuration" in caught.value.hint
+
+
 @pytest.mark.parametrize("key_heads", [4, 2, 1], ids=["multi-head", "grouped", "multi-query"])
 def test_attention_without_a_latent_is_refused(key_heads: int) -> None:
     model = random_model(

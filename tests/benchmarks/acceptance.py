@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import ascendfx
 from ascendfx import Engine, Request, Sampling
 from ascendfx.runtime.engine.verification import LOSSLESS, NAMES
-from tests.benchmarks.watched_steps import Taken, WatchedSteps
+from tests.benchmarks.parts.watched_steps import Taken, WatchedSteps
 from tests.models.bundled import golden_generations
 
 LEAST = {1: 1.65, 2: 2.1, 3: 2.4}

@@ -21,7 +21,7 @@ import torch
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.request import Request
 from ascendfx.runtime.engine.serving_config import ServingConfig
-from tests.benchmarks.simulated_device import (
+from tests.benchmarks.parts.simulated_device import (
     ACCEPTANCE,
     BLOCK_TOKENS,
     CONTEXT,
@@ -31,7 +31,7 @@ from tests.benchmarks.simulated_device import (
     decode_plan,
     main_launches,
 )
-from tests.benchmarks.two_preparations import TwoPreparations
+from tests.benchmarks.parts.two_preparations import TwoPreparations
 
 BATCHES, DRAFTS, STEPS = (1, 32, 256), (0, 1, 3), (1, GROUP)
 PROMPT = 100

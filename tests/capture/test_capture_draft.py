@@ -19,6 +19,7 @@ from ascendfx.ir.capture.capture_module import capture_module
 from ascendfx.ir.capture.captured_model import CapturedModel
 from ascendfx.ir.capture.eager_modules import in_float64
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.location import UNKNOWN
 from ascendfx.ir.program import Program, param_names
 from ascendfx.ir.tensor_source import TensorsByKey
 from ascendfx.ir.tensor_type import DType
@@ -229,6 +230,46 @@ def test_a_draft_that_returns_something_else_is_refused(
     with pytest.raises(GraphError, match=r"error\[draft-results\]") as caught:
         capture_draft(_Returns(make), MAIN, CAPTURED)
     assert part in caught.value.reason
+
+
+class _LooksUp(nn.Module):
+    """Reads a table by the token ids, or by numbers made of them."""
+
+    def __init__(self, rows: int, choose: Callable[[Tensor], Tensor] = lambda ids: ids) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(rows, 32), MAIN.lm_head
+        self.choose = (choose,)
+
+    def forward(self, token_ids: Tensor, hidden: Tensor) -> Tensor:
+        return self.head(self.embed(self.choose[0](token_ids)) + hidden)
+
+
+def test_a_draft_that_looks_up_fewer_tokens_is_refused() -> None:
+    for choose in (lambda ids: ids, lambda ids: ids.unsqueeze(-1).long().squeeze(-1)):
+        with pytest.raises(GraphError, match=r"error\[draft-results\]") as caught:
+            capture_draft(_LooksUp(VOCABULARY - 1, choose), MAIN, CAPTURED)
+        assert "looks up 60 token ids, the model has 61" in caught.value.reason
+        assert caught.value.location is not UNKNOWN
+
+
+def test_a_draft_may_look_up_more_tokens_or_choose_rows_otherwise() -> None:
+    assert capture_draft(_LooksUp(VOCABULARY + 3), MAIN, CAPTURED).drafts
+    assert capture_draft(_LooksUp(7, lambda ids: ids % 7), MAIN, CAPTURED).drafts
+
+
+def test_a_model_that_cannot_look_its_own_tokens_up_is_refused() -> None:
+    class Short(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Embedding(60, 32)])  # a function of its own
+            self.head = nn.Linear(32, VOCABULARY)
+
+        def forward(self, token_ids: Tensor) -> Tensor:
+            return self.head(self.layers[0](token_ids))
+
+    with pytest.raises(GraphError, match=r"error\[small-embedding\]") as caught:
+        capture_model(Short())
+    assert "gives 61 tokens logits, but looks up 60" in caught.value.reason
 
 
 def test_a_draft_that_is_no_module_is_refused() -> None:

@@ -224,6 +224,8 @@ def test_draft_layers_are_not_captured_but_can_be_read(broken: Path) -> None:
     def add(tensors: dict[str, np.ndarray]) -> None:
         copies = {k.replace(last, "model.layers.3."): v for k, v in tensors.items() if last in k}
         tensors.update(copies)
+        for part in ("enorm", "hnorm", "eh_proj"):  # what makes it a draft layer
+            tensors[f"model.layers.3.{part}.weight"] = np.ones(1, np.float32)
 
     _edit(broken, add)
     captured = capture_model(broken)

@@ -79,6 +79,30 @@ def test_float8_weights_without_scales_are_refused(tmp_path: Path) -> None:
         source_of_checkpoint(stored, {"w": TensorType(DType.BF16, (3, 4))})
 
 
+@pytest.mark.parametrize("shape", [(3,), (2, 5), (3, 4), (3, 5, 1), ()])
+@pytest.mark.parametrize("name", ["0.gate", "0.up", "1.gate", "1.up"])
+def test_experts_that_do_not_fit_each_other_are_refused(
+    name: str, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    keys = {each: f"a.experts.{each}_proj.weight" for each in ("0.gate", "0.up", "1.gate", "1.up")}
+    tensors = {key: np.zeros((3, 5), np.float32) for key in keys.values()}
+    file = tmp_path / "a.safetensors"
+    save_file(tensors, file)
+    assert source_of_checkpoint(read_header(file), {}).shape("a.experts.gate_up_proj") == (2, 6, 5)
+    save_file({**tensors, keys[name]: np.zeros(shape, np.float32)}, file)
+    if name == "0.up" and shape == (2, 5):  # more rows of one half are another model's experts
+        return
+    with pytest.raises(GraphError, match=r"error\[wrong-shape\].*experts"):
+        source_of_checkpoint(read_header(file), {})
+
+
+def test_no_experts_at_all_are_no_parameter(tmp_path: Path) -> None:
+    save_file({"w": np.zeros(3)}, tmp_path / "a.safetensors")
+    wanted = {"a.experts.gate_up_proj": TensorType(DType.F32, (0, 6, 5))}
+    with pytest.raises(GraphError, match=r"error\[missing-tensor\]"):
+        source_of_checkpoint(read_header(tmp_path / "a.safetensors"), wanted)
+
+
 def test_an_unknown_key_is_refused(tmp_path: Path) -> None:
     save_file({"w": np.zeros(3)}, tmp_path / "a.safetensors")
     source = source_of_checkpoint(read_header(tmp_path / "a.safetensors"), {})

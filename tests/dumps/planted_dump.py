@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from ascendfx.codegen.ascendc.launch_plan import Capacities, LaunchPlan
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.graph_pass import ProgramPass
@@ -19,13 +20,13 @@ def dump_with(bug: str, directory: Path) -> str:
     """Write the dump; return the name of the pass that has the mistake."""
     broken: Any = getattr(planted, bug)
     stages = {"serving": TO_SERVING, "decode": DECODE}
+    if "llama" in planted.BUGS[bug].model:
+        del stages["decode"]
     writer = DumpWriter(directory)
     writer.begin(DumpHeader(None, None, "ascend910b2", {}, "ordered", tuple(stages)))
     program = captured(planted.BUGS[bug].model)
     name = ""
     for stage, passes in stages.items():
-        if stage == "decode" and "llama" in planted.BUGS[bug].model:
-            break
         chosen, replaced = _with(broken, passes)
         name = name or replaced
         writer.stage(stage, program)
@@ -35,6 +36,8 @@ def dump_with(bug: str, directory: Path) -> str:
             )
         except GraphError:  # a later pass refuses what the broken one made; the dump remains
             break
+        if stage == "decode":
+            writer.plan(LaunchPlan(stage, (), (), (), 0, Capacities(1, 1, 1, 1, 1), ()))
     return name
 
 

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -9,13 +10,18 @@ import pytest
 from click.testing import CliRunner
 from safetensors.numpy import save_file
 
+from ascendfx.codegen.ascendc.launch_plan import Capacities, LaunchPlan
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import ArraySource
+from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.random_weights import random_weights
+from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.verification.follow_truth import find_truth
 from ascendfx.runtime.cli.main import cli
+from ascendfx.runtime.dumps.dump_header import DumpHeader
 from ascendfx.runtime.dumps.dump_weights import check_weights
 from ascendfx.runtime.dumps.read_dump import read_dump
+from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.start_verifier import token_ids
 from tests.dumps.planted_dump import dump_with
 from tests.passes.test_raising_models import captured
@@ -178,3 +184,45 @@ def test_reading_does_not_touch_the_dump(dump: Path) -> None:
         for number in range(len(stage.passes) + 1):
             stage.program(number)
     assert before == {path: path.read_bytes() for path in dump.rglob("*") if path.is_file()}
+
+
+def _without_mistake(folder: Path) -> Path:
+    """Write a dump of two stages as a compilation does."""
+    writer = DumpWriter(folder)
+    writer.begin(DumpHeader(None, None, "ascend910b2", {}, "ordered", ("serving", "decode")))
+    program = captured("llama_f32")
+    for stage in ("serving", "decode"):
+        writer.stage(stage, program)
+        run_pipeline(program, [ShareCommon()], observe=partial(writer.passed, stage))
+    writer.plan(LaunchPlan("decode", (), (), (), 0, Capacities(1, 1, 1, 1, 1), ()))
+    return folder
+
+
+def _random(word: str, dump: Path, out: Path) -> tuple[str | Path, ...]:
+    rest = () if word == "bisect" else ("-o", out)
+    return (word, dump, "--random", "0", "--verify-tokens", "3", *rest)
+
+
+@pytest.mark.parametrize("word", ["bisect", "reduce", "tensors"])
+@pytest.mark.parametrize("lost", ["decode", "decode/plan.json", "decode/kernels.json"])
+def test_a_compilation_that_was_stopped_is_not_said_to_be_right(
+    word: str, lost: str, tmp_path: Path
+) -> None:
+    dump = _without_mistake(tmp_path / "dump")
+    done = CliRunner().invoke(cli, list(map(str, _random(word, dump, tmp_path / "whole"))))
+    assert done.exit_code == (1 if word == "reduce" else 0), done.output  # nothing to reduce
+    place = dump / lost
+    shutil.rmtree(place) if place.is_dir() else place.unlink()
+    message = refused(*_random(word, dump, tmp_path / "out"))
+    assert message.startswith(f"error[damaged-dump]: {dump} is not whole")
+    assert "decode" in message
+    assert "compile again" in message
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_a_stopped_compilation_left_can_be_looked_at_by_name(tmp_path: Path) -> None:
+    dump = _without_mistake(tmp_path / "dump")
+    shutil.rmtree(dump / "decode")
+    words = (*_random("tensors", dump, tmp_path / "out"), "--stage", "serving", "--after", "1")
+    assert CliRunner().invoke(cli, list(map(str, words))).exit_code == 0
+    assert (tmp_path / "out").is_file()

@@ -16,7 +16,7 @@ from ascendfx.ir.ops.sample_drafts import SampleDrafts
 from ascendfx.ir.ops.sample_tokens import SampleTokens
 from ascendfx.ir.ops.verify_drafts import VerifyDrafts
 from ascendfx.ir.step_state import (
-    DRAFT_TOKENS,
+    DRAFT_CANDIDATES,
     OPTION_COLUMNS,
     RECENT_COLUMNS,
     STATE_COLUMNS,
@@ -85,12 +85,12 @@ class FakeExecutor:
             "step": (STEP_COLUMNS,),
             "sizes": (8,),
             "recent": (places, RECENT_COLUMNS),
-            "draft_ids": (places, drafts, DRAFT_TOKENS),
+            "draft_ids": (places, drafts, DRAFT_CANDIDATES),
         }
         # Whatever the host does not write must not matter.
         self.controls: dict[str, Array] = {n: np.full(s, 77, np.int32) for n, s in shapes.items()}
         self.controls["options"] = np.full((places, OPTION_COLUMNS), 77, np.float32)
-        kept = (places, drafts, DRAFT_TOKENS)
+        kept = (places, drafts, DRAFT_CANDIDATES)
         self.controls["draft_probs"] = np.full(kept, 0.77, np.float32)
         self.controls["logits"] = np.zeros((rows, VOCABULARY))
         self._tokens = np.full(blocks * block_tokens, -1, np.int32)

@@ -1,7 +1,7 @@
 """Places to draft for, and which drafts and probabilities rounding allows.
 
 With the bounds of `sampling_bounds`: a probability is a weight over the sum of at most
-``DRAFT_TOKENS`` of them.
+``DRAFT_CANDIDATES`` of them.
 """
 
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.ops import SampleDrafts
 from ascendfx.ir.ops.sample_drafts import DRAWN
 from ascendfx.ir.step_state import (
-    DRAFT_TOKENS,
+    DRAFT_CANDIDATES,
     OPTION_COLUMNS,
     STATE_COLUMNS,
     STOP_COLUMNS,
@@ -48,7 +48,7 @@ class Places:
 
     def __post_init__(self) -> None:
         """Fill the tables with what no place may keep, nor lose."""
-        shape = len(self.logits), self.drafts, DRAFT_TOKENS
+        shape = len(self.logits), self.drafts, DRAFT_CANDIDATES
         ids, shares = np.full(shape, -7, np.int32), np.full(shape, 7, np.float32)
         object.__setattr__(self, "kept", (ids, shares))
 
@@ -175,7 +175,7 @@ def _check_drawn(
     count = int((ids >= 0).sum())
     assert (ids[count:] == -1).all()
     assert (shares[count:] == 0).all()
-    counts = {min(np.count_nonzero(p), DRAFT_TOKENS) for p in row.distributions}
+    counts = {min(np.count_nonzero(p), DRAFT_CANDIDATES) for p in row.distributions}
     assert min(counts) <= count <= max(counts), f"{count} tokens, not one of {counts}"
     best = np.argsort(-row.logits, kind="stable")[:count]
     np.testing.assert_array_equal(ids[:count], best)

@@ -12,7 +12,7 @@ from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir import draft_acceptance
 from ascendfx.ir.ops import SampleTokens
 from ascendfx.ir.step_state import (
-    DRAFT_TOKENS,
+    DRAFT_CANDIDATES,
     OPTION_COLUMNS,
     STATE_COLUMNS,
     STOP_COLUMNS,
@@ -39,7 +39,7 @@ def sampling_kernel(
     *,
     drafts: int = 0,
     places: int = 1,
-    recorded: int = DRAFT_TOKENS,
+    recorded: int = DRAFT_CANDIDATES,
 ) -> Kernel:
     """Return the kernel of rows counted by ``sizes[0]``."""
     plan = plan_sample_tokens(
@@ -93,8 +93,8 @@ class Rows:
             counts=np.zeros((1, columns), np.int32),
             drafts=drafts,
             token_ids=np.zeros(rows, np.int32),
-            draft_ids=np.full((count, drafts, DRAFT_TOKENS), -1, np.int32),
-            draft_probs=np.zeros((count, drafts, DRAFT_TOKENS), np.float32),
+            draft_ids=np.full((count, drafts, DRAFT_CANDIDATES), -1, np.int32),
+            draft_probs=np.zeros((count, drafts, DRAFT_CANDIDATES), np.float32),
         )
 
     @property
@@ -126,7 +126,7 @@ class Rows:
                 near = self.logits[row].astype(np.float64) * sharpness
                 near = np.nan_to_num(near, nan=0, posinf=0, neginf=-99)
                 near += random.standard_normal(columns) * random.choice([0, 0.3, 3])
-                most = min(int(random.choice([1, 3, DRAFT_TOKENS])), columns)
+                most = min(int(random.choice([1, 3, DRAFT_CANDIDATES])), columns)
                 ids = np.argsort(-near, kind="stable")[:most]
                 q = np.exp(near[ids] - near[ids[0]])
                 q /= q.sum()

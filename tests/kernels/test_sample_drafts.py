@@ -9,7 +9,7 @@ from ascendfx.codegen.ascendc.kernel import DeviceSize
 from ascendfx.codegen.ascendc.kernels.sample_drafts import plan_sample_drafts
 from ascendfx.codegen.ascendc.kernels.vector_kernel import local_bytes
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.step_state import DRAFT_TOKENS, State
+from ascendfx.ir.step_state import DRAFT_CANDIDATES, State
 from ascendfx.ir.tensor_type import DType
 from tests.chi_square import chi_square_p
 from tests.golden_file import Golden
@@ -240,7 +240,7 @@ def test_golden(golden: Golden, dtype: DType) -> None:
 
 
 def test_logits_are_read_once() -> None:
-    """All filters within what is kept; ``DRAFT_TOKENS`` of a nucleus of any row without top-k."""
+    """Also a nucleus of any row without top-k."""
     count = 4
     for option in MIXTURE:
         places = Places.of(_logits(count, V3, DType.F32, spread=6.0), [option])
@@ -248,4 +248,4 @@ def test_logits_are_read_once() -> None:
         tensors = [each.reshape(-1) for each in places.inputs.values()]
         record = built.launch([*tensors, np.full(count, -1, np.int32), sizes(rows=count)])
         assert record.bytes["MTE2"] < 1.001 * count * 4 * V3
-        assert record.bytes["MTE3"] == count * (8 * DRAFT_TOKENS) + 4 * count
+        assert record.bytes["MTE3"] == count * (8 * DRAFT_CANDIDATES) + 4 * count

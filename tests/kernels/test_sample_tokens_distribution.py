@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ascendfx.ir.step_state import DRAFT_TOKENS, State, Verification
+from ascendfx.ir.step_state import DRAFT_CANDIDATES, State, Verification
 from ascendfx.ir.tensor_type import DType
 from ascendfx.ir.token_choice import choice_weights
 from tests.chi_square import chi_square_p
@@ -130,7 +130,7 @@ def _rows(
     rows = Rows.of(logits.reshape(-1, VOCABULARY).astype(np.float32), [options], 100 + turn, DRAFTS)
     rows.state[:, State.SEED_HIGH] = np.arange(COUNT)
     rows.token_ids.reshape(COUNT, -1)[:, 1:] = drafts
-    assert VOCABULARY <= DRAFT_TOKENS
+    assert VOCABULARY <= DRAFT_CANDIDATES
     for i, each in enumerate(q):
         shares = np.broadcast_to(each[tuple(drafts[:, :i].T)], (COUNT, VOCABULARY))
         order = np.argsort(-shares, axis=1, kind="stable")

@@ -2,8 +2,11 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
+from ascendfx.codegen.ascendc.kernel import DeviceSize
+from ascendfx.codegen.ascendc.kernels.vector_chain import emit_vector_chain, plan_vector_chain
 from ascendfx.codegen.ascendc.kernels.vector_kernel import RowView
 from ascendfx.ir import ops
 from ascendfx.ir.graph import Value
@@ -19,7 +22,7 @@ from tests.kernels.chain_graphs import (
     rotary,
     swiglu,
 )
-from tests.kernels.vector_case import FEW_CORES, TARGET
+from tests.kernels.vector_case import FEW_CORES, TARGET, launch, random_array
 
 BOTH = pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
 REMAINDERS = pytest.mark.parametrize(
@@ -31,6 +34,42 @@ REMAINDERS = pytest.mark.parametrize(
 @REMAINDERS
 def test_residual_and_norm(columns: int, dtype: DType) -> None:
     check_chain(residual_norm(60, columns, dtype), (0, 1, 49, 60))
+
+
+@REMAINDERS
+@pytest.mark.parametrize("form", ["line", "number per row", "parameter"])
+def test_a_number_that_is_narrowed_and_widened_again_is_rounded(columns: int, form: str) -> None:
+    _check_rounding(columns, form)
+
+
+def test_rounding_works_in_pieces_of_long_rows() -> None:
+    _check_rounding(5_001, "line")
+
+
+def _check_rounding(columns: int, form: str) -> None:
+    """Compare ``x - widen(narrow(v))`` with ml_dtypes, bit for bit: the difference is exact."""
+    rows = 13
+    graph = ChainGraph(rows, DType.F32)
+    x = graph.input(columns)
+    value = {
+        "line": lambda: x,
+        "number per row": lambda: graph.add(ops.ReduceMax((1,), keep=True), x),
+        "parameter": lambda: graph.param(columns),
+    }[form]()
+    narrow = graph.add(ops.Cast(DType.BF16), value)
+    out = graph.add(ops.Subtract(), value, graph.add(ops.Cast(DType.F32), narrow))
+    wide = graph.add(ops.Add(), out, graph.add(ops.Multiply(), x, graph.number(0.0)))
+    plan = plan_vector_chain(graph.build(wide), rows=DeviceSize(0, rows), target=FEW_CORES)
+    numbers = random_array((rows, columns), DType.F32, 0)
+    numbers[0, :2] = 1 + 2.0**-8, 1 + 3 * 2.0**-8  # midpoints: to even
+    param = random_array((columns,), DType.F32, 1)
+    found = launch(emit_vector_chain(plan, "chain"), {"x0": numbers, "w0": param}, rows)["y0"]
+    given = {"line": numbers, "number per row": numbers.max(1, keepdims=True), "parameter": param}
+    value_given = given[form]
+    exact = np.subtract(value_given, value_given.astype(DType.BF16.numpy).astype(np.float32))
+    wanted = np.broadcast_to(exact, numbers.shape)
+    np.testing.assert_array_equal(found.reshape(numbers.shape), wanted)
+    assert np.any(wanted != 0)
 
 
 @BOTH

@@ -147,11 +147,14 @@ def test_a_refusal_names_the_operation() -> None:
     )
 
 
-def test_casts_do_not_round_in_the_middle_of_a_chain() -> None:
+def test_casts_do_not_round_in_the_middle_of_a_chain_unless_they_are_there_to_round() -> None:
     graph = ChainGraph(8, DType.F32)
     narrow = graph.add(ops.Cast(DType.BF16), graph.add(ops.Exp(), graph.input(64)))
-    out = graph.add(ops.Cast(DType.F32), narrow)
-    assert "CAST_RINT" not in emit_vector_chain(_plan(graph.build(out)), "chain").source
+    computed = graph.add(ops.Cast(DType.F32), graph.add(ops.Multiply(), narrow, narrow))
+    assert "CAST_RINT" not in emit_vector_chain(_plan(graph.build(computed)), "chain").source
+    back = graph.add(ops.Cast(DType.F32), graph.add(ops.Reshape((8, 64)), narrow))
+    source = emit_vector_chain(_plan(graph.build(back)), "chain").source
+    assert source.count("CAST_RINT") == source.count("CAST_NONE") == 1
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from ml_dtypes import bfloat16
 
 from ascendfx.codegen.ascendc.weight_spec import WeightSpec, evaluate_weight, nz_shape, pack_nz
 from ascendfx.ir.graph import GraphBuilder
-from ascendfx.ir.ops import Concat, Constant, Multiply, Param, Transpose
+from ascendfx.ir.ops import Cast, Concat, Constant, Multiply, Param, Subtract, Transpose
 from ascendfx.ir.tensor_type import DType, TensorType
 
 
@@ -85,3 +85,13 @@ def test_a_key_the_checkpoint_lacks_is_the_readers_error():
 def test_the_keys_of_a_recipe_are_told():
     assert spec(lambda _b, w: w).keys == ("w",)
     assert spec(lambda _b, w: w, layout="nz").packed_shape == (1, 16, 8)
+
+
+def test_a_weight_that_is_narrowed_and_widened_again_is_rounded():
+    error = spec(
+        lambda b, w: b.add(Subtract(), w, b.add(Cast(DType.F32), b.add(Cast(DType.BF16), w)))
+    )
+    weights = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
+    wanted = weights - weights.astype(bfloat16).astype(np.float32)
+    np.testing.assert_array_equal(evaluate_weight(error, {"w": weights}), wanted)
+    assert np.all(wanted != 0)

@@ -212,6 +212,14 @@ STAYS = {
   %13 = gather_rows %12, %1 : f32[requests, 8]
   return %13
 """,
+    "pairs are chosen again": ROUTED
+    + """
+  %10 = gather_rows %0, %6 : f32[2*rows, 8]
+  %11 = gather_rows %10, %6 : f32[2*rows, 8]
+  %12 = combine_experts %11, %6.1, %5 : f32[rows, 8]
+  %13 = gather_rows %12, %1 : f32[requests, 8]
+  return %13
+""",
     "groups are those of another dispatch": ROUTED
     + """
   %10 = gather_rows %0, %6 : f32[2*rows, 8]

@@ -141,6 +141,30 @@ def _gain_on_result(b: SideBuilder, h: Any, x: Value, w: Value, g: Value) -> Val
     return b.add(Multiply(), b.add(Linear(), x, w), g)
 
 
+def _there_and_back(b: SideBuilder, h: Any, x: Value) -> Value:
+    return b.add(Cast(DType.F32), b.add(Cast(DType.BF16), x))
+
+
+def _itself(b: SideBuilder, h: Any, x: Value) -> Value:
+    return x
+
+
+def _error_of_narrow(b: SideBuilder, h: Any, x: Value) -> Value:
+    return b.add(Subtract(), x, _there_and_back(b, h, b.add(Negate(), x)))
+
+
+def _no_error(b: SideBuilder, h: Any, x: Value) -> Value:
+    return b.add(Subtract(), x, b.add(Negate(), x))
+
+
+def _itself_twice(b: SideBuilder, h: Any, x: Value) -> Value:
+    return b.add(Add(), x, x)
+
+
+def _rounded_twice(b: SideBuilder, h: Any, x: Value) -> Value:
+    return b.add(Add(), x, _there_and_back(b, h, x))
+
+
 _PAIR = {"x": "* k", "y": "* k"}
 _WRONG = (
     (
@@ -210,6 +234,33 @@ _WRONG = (
             {"x": "* k", "w": "k k", "g": "k"},
         ),
         "the sides differ",
+    ),
+    (
+        _wrong("cast-there-and-back", _there_and_back, _itself, {"x": "f32: * k"}),
+        "it loses or adds the rounding of a cast",
+    ),
+    (
+        _wrong(
+            "cast-there-and-back-bitwise",
+            _there_and_back,
+            _itself,
+            {"x": "f32: * k"},
+            fidelity=Fidelity.BITWISE,
+        ),
+        "the bits differ",
+    ),
+    (
+        _wrong(
+            "cast-of-error",
+            _error_of_narrow,
+            _no_error,
+            {"x": "f32: * k"},
+        ),
+        "it loses or adds the rounding of a cast",
+    ),
+    (
+        _wrong("cast-twice", _itself_twice, _rounded_twice, {"x": "f32: * k"}),
+        "it loses or adds the rounding of a cast",
     ),
 )
 

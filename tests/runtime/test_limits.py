@@ -18,13 +18,22 @@ from tests.models.random_checkpoint import random_model
 @pytest.mark.parametrize("name", ["max_batch", "max_context", "prefill_chunk", "cache_blocks"])
 @pytest.mark.parametrize("value", [0, -1, 2.5, "2", True, [1]])
 def test_a_limit_that_is_no_size_is_refused(name: str, value: object) -> None:
-    with pytest.raises(GraphError, match=rf"error\[bad-limit\]: {name} must be at least 1, got "):
+    least = 2 if name == "max_context" else 1
+    with pytest.raises(
+        GraphError, match=rf"error\[bad-limit\]: {name} must be at least {least}, got "
+    ):
         Limits(**{name: value})  # pyright: ignore[reportArgumentType]
+
+
+def test_a_context_holds_a_prompt_and_an_answer() -> None:
+    with pytest.raises(GraphError, match=r"max_context must be at least 2, got 1"):
+        Limits(max_context=1)
+    assert Limits(max_context=2).context == 2
 
 
 def test_only_the_number_of_blocks_may_be_left_out() -> None:
     assert Limits(max_batch=3, max_context=129, cache_blocks=None).blocks == 6
-    with pytest.raises(GraphError, match=r"max_context must be at least 1, got None"):
+    with pytest.raises(GraphError, match=r"max_context must be at least 2, got None"):
         Limits(max_context=None)  # pyright: ignore[reportArgumentType]
 
 

@@ -1,14 +1,14 @@
 """A draft per place, and what it was drawn from: the sampler of `sample_tokens`, cut to few tokens.
 
 One core takes a place at a time and reads its logits once, as `sample_tokens` does. Of a request
-whose drafts are drawn the ``DRAFT_TOKENS`` best candidates are kept, in which the prefix that
+whose drafts are drawn the ``DRAFT_CANDIDATES`` best candidates are kept, in which the prefix that
 filters leave ends; they are normalised, sorted by id and drawn from. Other requests take the first
 of the largest logits. Only a nucleus of more than ``KEPT`` tokens needs more reads, for their mass:
 those of `Border`.
 
 **Rounding** is that of `sample_tokens`; a probability is off by that of a weight and of the sum of
-at most ``DRAFT_TOKENS`` of them, and the draft is drawn by the same weights, so that what is kept
-is what it was drawn from.
+at most ``DRAFT_CANDIDATES`` of them, and the draft is drawn by the same weights, so that what is
+kept is what it was drawn from.
 """
 
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
 )
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.step_state import (
-    DRAFT_TOKENS,
+    DRAFT_CANDIDATES,
     OPTION_COLUMNS,
     STATE_COLUMNS,
     STOP_COLUMNS,
@@ -109,7 +109,7 @@ def plan_sample_drafts(
         LocalBuffer("acceptedQueue", BufferKind.INPUT, share),
         LocalBuffer("requestQueue", BufferKind.INPUT, request),
         LocalBuffer("tokenQueue", BufferKind.OUTPUT, share),
-        LocalBuffer("rowQueue", BufferKind.OUTPUT, 2 * DRAFT_TOKENS * 4),
+        LocalBuffer("rowQueue", BufferKind.OUTPUT, 2 * DRAFT_CANDIDATES * 4),
     )
     buffers = sampler_buffers(columns, dtype)
     check_local_buffers(_FAMILY, (*tables, *buffers), target)
@@ -119,7 +119,7 @@ def plan_sample_drafts(
 def emit_sample_drafts(plan: SampleDraftsPlan, name: str) -> Kernel:
     """Return the kernel; arguments as the operation, then ``drafts, sizes``."""
     requests = plan.requests.capacity
-    rows = requests * plan.drafts * DRAFT_TOKENS
+    rows = requests * plan.drafts * DRAFT_CANDIDATES
     arguments = (
         KernelArgument("logits", plan.dtype, Direction.IN, requests * plan.columns),
         KernelArgument("options", DType.F32, Direction.IN, requests * OPTION_COLUMNS),
@@ -135,9 +135,9 @@ def emit_sample_drafts(plan: SampleDraftsPlan, name: str) -> Kernel:
     comment = (
         f"{name}: draft {plan.depth} of {plan.drafts} from each row of {plan.columns} "
         f"{plan.dtype.value}, place b < sizes[{plan.requests.slot}] <= {requests},",
-        f"and the up to {DRAFT_TOKENS} tokens that it was drawn from; a place per core at a time "
-        f"over {plan.blocks} cores; {local_bytes((*plan.tables, *plan.buffers)):,} bytes of local "
-        "memory.",
+        f"and the up to {DRAFT_CANDIDATES} tokens that it was drawn from; a place per core at a "
+        f"time over {plan.blocks} cores; {local_bytes((*plan.tables, *plan.buffers)):,} bytes of "
+        "local memory.",
     )
     write_head(out, comment, _constants(plan), f"using Element = {CPP_TYPE[plan.dtype]};")
     write_sampler(out, plan.columns, plan.dtype, (BORDER, DRAFTING))
@@ -157,7 +157,7 @@ def _constants(plan: SampleDraftsPlan) -> dict[str, int | str]:
         "BLOCKS": plan.blocks,
         "DRAFTS": plan.drafts,
         "DEPTH": plan.depth,
-        "DRAFT_TOKENS": DRAFT_TOKENS,
+        "DRAFT_CANDIDATES": DRAFT_CANDIDATES,
         **sampler_constants(plan.columns, plan.dtype),
         "STREAM": int(Stream.DRAFT),
         "VERIFICATION": int(Option.VERIFICATION),
@@ -185,13 +185,13 @@ def _write_places(out: CppWriter) -> None:
         out.line("sampler.rowStart = place * COLUMNS;")
         with through_queue(out, "rowQueue", "row", "int32_t"):
             out.line(
-                "const LocalTensor<float> shares = row[DRAFT_TOKENS].ReinterpretCast<float>();"
+                "const LocalTensor<float> shares = row[DRAFT_CANDIDATES].ReinterpretCast<float>();"
             )
             out.line("const int32_t accepted = acceptedLocal.GetValue(i);")
             out.line("tokensLocal.SetValue(i, sampler.Draft(request, accepted, row, shares));")
-        out.line("const uint64_t to = (place * DRAFTS + DEPTH) * DRAFT_TOKENS;")
-        out.line("CopyOut(draft_idsGm[to], row, 1, DRAFT_TOKENS * 4, 0, 0);")
-        out.line("CopyOut(draft_probsGm[to], shares, 1, DRAFT_TOKENS * 4, 0, 0);")
+        out.line("const uint64_t to = (place * DRAFTS + DEPTH) * DRAFT_CANDIDATES;")
+        out.line("CopyOut(draft_idsGm[to], row, 1, DRAFT_CANDIDATES * 4, 0, 0);")
+        out.line("CopyOut(draft_probsGm[to], shares, 1, DRAFT_CANDIDATES * 4, 0, 0);")
         out.line("rowQueue.FreeTensor(row);")
         out.line("requestQueue.FreeTensor(request);")
     out.line("CopyOut(draftsGm[first], tokensLocal, 1, count * 4, 0, 0);")

@@ -6,8 +6,8 @@ DRAFTING = """\
 __aicore__ inline int32_t Draft(const LocalTensor<int32_t>& request, int32_t accepted,
                                 const LocalTensor<int32_t>& ids,
                                 const LocalTensor<float>& shares) {
-    Duplicate(ids, static_cast<int32_t>(-1), DRAFT_TOKENS);
-    Duplicate(shares, 0.0f, DRAFT_TOKENS);
+    Duplicate(ids, static_cast<int32_t>(-1), DRAFT_CANDIDATES);
+    Duplicate(shares, 0.0f, DRAFT_CANDIDATES);
     const LocalTensor<float> options = request[OPTIONS].ReinterpretCast<float>();
     stops = request[STOPS];
     const int32_t behind = accepted + 1 + static_cast<int32_t>(DEPTH);
@@ -23,7 +23,7 @@ __aicore__ inline int32_t Draft(const LocalTensor<int32_t>& request, int32_t acc
     }
     const bool isNucleus = topP > 0.0f && topP < 1.0f;
     // The mass of a nucleus is a share of that of the TOP_K tokens, which are needed for it.
-    const uint32_t most = isNucleus && wanted < COLUMNS ? KEPT : DRAFT_TOKENS;
+    const uint32_t most = isNucleus && wanted < COLUMNS ? KEPT : DRAFT_CANDIDATES;
     rank = wanted < most ? wanted : most;
     isFiltered = temperature > 0.0f && (wish == REJECTION || wish == BLOCK);
     Scan();
@@ -44,7 +44,7 @@ __aicore__ inline int32_t Draft(const LocalTensor<int32_t>& request, int32_t acc
     return DrawKept(count, u, ids, shares);
 }
 
-// How many tokens filters leave of the DRAFT_TOKENS most likely ones; `weights` become theirs.
+// How many tokens filters leave of the DRAFT_CANDIDATES most likely ones; `weights` become theirs.
 __aicore__ inline uint32_t Remaining(float topP, float minP) {
     const uint32_t found = seen < KEPT ? seen : KEPT;
     float mass = total;
@@ -56,10 +56,10 @@ __aicore__ inline uint32_t Remaining(float topP, float minP) {
     if (wanted <= found && wanted < COLUMNS) {
         mass = Sum(weights, wanted);
     }
-    uint32_t count = found < DRAFT_TOKENS ? found : DRAFT_TOKENS;
+    uint32_t count = found < DRAFT_CANDIDATES ? found : DRAFT_CANDIDATES;
     count = wanted < count ? wanted : count;
     if (topP < 1.0f && Sum(weights, count) >= topP * mass) {
-        const uint32_t reached = Find(weights, DRAFT_TOKENS, topP * mass, true) + 1;
+        const uint32_t reached = Find(weights, DRAFT_CANDIDATES, topP * mass, true) + 1;
         count = reached < count ? reached : count;
     }
     for (; count > 1; --count) {
@@ -75,15 +75,15 @@ __aicore__ inline uint32_t Remaining(float topP, float minP) {
 __aicore__ inline int32_t DrawKept(uint32_t count, float u, const LocalTensor<int32_t>& ids,
                                    const LocalTensor<float>& shares) {
     Unzip(newIds, kept.ReinterpretCast<int32_t>(), 2);
-    for (uint32_t i = count; i < DRAFT_TOKENS; ++i) {
+    for (uint32_t i = count; i < DRAFT_CANDIDATES; ++i) {
         weights.SetValue(i, 0.0f);
         newIds.SetValue(i, -1);
     }
-    DataCopy(ids, newIds, DRAFT_TOKENS);
-    const float sum = Sum(weights, DRAFT_TOKENS);
-    Muls(shares, weights, 1.0f / sum, DRAFT_TOKENS);
-    Cast(newValues, newIds, RoundMode::CAST_NONE, DRAFT_TOKENS);
-    Muls(newValues, newValues, -1.0f, DRAFT_TOKENS);
+    DataCopy(ids, newIds, DRAFT_CANDIDATES);
+    const float sum = Sum(weights, DRAFT_CANDIDATES);
+    Muls(shares, weights, 1.0f / sum, DRAFT_CANDIDATES);
+    Cast(newValues, newIds, RoundMode::CAST_NONE, DRAFT_CANDIDATES);
+    Muls(newValues, newValues, -1.0f, DRAFT_CANDIDATES);
     Sort32(sorted, newValues, weights.ReinterpretCast<uint32_t>(), 1);
     GatherMaskParams gather;
     gather.repeatTimes = 1;
@@ -92,7 +92,7 @@ __aicore__ inline int32_t DrawKept(uint32_t count, float u, const LocalTensor<in
     uint64_t found = 0;
     GatherMask(newValues, sorted, 1, false, 0, gather, found);
     GatherMask(weights, sorted, 2, false, 0, gather, found);
-    const uint32_t place = Find(weights, DRAFT_TOKENS, u * sum, false);
+    const uint32_t place = Find(weights, DRAFT_CANDIDATES, u * sum, false);
     return static_cast<int32_t>(-newValues.GetValue(place));
 }
 """

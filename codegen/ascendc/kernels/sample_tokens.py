@@ -111,7 +111,7 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import (
-    DRAFT_TOKENS,
+    DRAFT_CANDIDATES,
     OPTION_COLUMNS,
     STATE_COLUMNS,
     STOP_COLUMNS,
@@ -177,7 +177,7 @@ def plan_sample_tokens(
     dtype: DType,
     target: Target,
     drafts: int = 0,
-    recorded: int = DRAFT_TOKENS,
+    recorded: int = DRAFT_CANDIDATES,
 ) -> SampleTokensPlan:
     """Choose the tile.
 
@@ -196,10 +196,11 @@ def plan_sample_tokens(
         drafts=drafts + 1,
     )
     check_vocabulary(_FAMILY, columns)
-    if recorded > DRAFT_TOKENS:
+    if recorded > DRAFT_CANDIDATES:
         raise GraphError(
             code="too-many-recorded",
-            reason=f"{_FAMILY}: drafts are drawn from {recorded} tokens, at most {DRAFT_TOKENS}",
+            reason=f"{_FAMILY}: drafts are drawn from {recorded} tokens, at most "
+            f"{DRAFT_CANDIDATES}",
             hint="as many as one instruction sorts",
         )
     blocks = blocks_for(rows.capacity, target)
@@ -250,14 +251,14 @@ def _parts(columns: int, drafts: int) -> SamplerParts:
         return SamplerParts((counts,), compared=("countQueue",))
     tiles = round_up(-(-columns // tile_of(columns)), BLOCK_FLOATS)
     buffers = (
-        scratch("records", 2 * DRAFT_TOKENS),
+        scratch("records", 2 * DRAFT_CANDIDATES),
         *(
-            scratch(name, DRAFT_TOKENS)
+            scratch(name, DRAFT_CANDIDATES)
             for name in ("recordIds", "recordShares", "noted", "shares", "lefts")
         ),
         *(scratch(name, tiles) for name in ("others", "moments")),
         counts,
-        LocalBuffer("draftQueue", BufferKind.INPUT, 2 * DRAFT_TOKENS * 4),
+        LocalBuffer("draftQueue", BufferKind.INPUT, 2 * DRAFT_CANDIDATES * 4),
     )
     return SamplerParts(buffers, ("recordIds",), compared=("countQueue",))
 
@@ -321,7 +322,7 @@ def _constants(plan: SampleTokensPlan) -> dict[str, int | str]:
         constants |= {
             "ROWS": plan.drafts + 1,
             "TABLE_COLUMNS": plan.recorded,
-            "DRAFT_TOKENS": DRAFT_TOKENS,
+            "DRAFT_CANDIDATES": DRAFT_CANDIDATES,
             "NO_ID": MAX_COLUMNS,
             **{each.name: int(each) for each in (*verifying, State.DRAFTED, Stream.ACCEPT)},
             **{each.name: int(each) for each in Verification},

@@ -86,14 +86,14 @@ __aicore__ inline void Record(uint32_t i) {
     const int32_t draft = drafts.GetValue(i + 1);
     bool isKnown = false;
     recorded = 0;
-    Duplicate(recordIds, static_cast<int32_t>(NO_ID), static_cast<int32_t>(DRAFT_TOKENS));
-    Duplicate(recordShares, 0.0f, static_cast<int32_t>(DRAFT_TOKENS));
-    Duplicate(noted, LOWEST, static_cast<int32_t>(DRAFT_TOKENS));
+    Duplicate(recordIds, static_cast<int32_t>(NO_ID), static_cast<int32_t>(DRAFT_CANDIDATES));
+    Duplicate(recordShares, 0.0f, static_cast<int32_t>(DRAFT_CANDIDATES));
+    Duplicate(noted, LOWEST, static_cast<int32_t>(DRAFT_CANDIDATES));
     if (verification == REJECTION || verification == BLOCK) {
         LocalTensor<int32_t> table = draftQueue.AllocTensor<int32_t>();
         const uint64_t from = recordStart + i * TABLE_COLUMNS;
         CopyIn(table, draftIds[from], 1, TABLE_COLUMNS * 4, 0, 0);
-        LocalTensor<float> given = table[DRAFT_TOKENS].ReinterpretCast<float>();
+        LocalTensor<float> given = table[DRAFT_CANDIDATES].ReinterpretCast<float>();
         CopyIn(given, draftProbs[from], 1, TABLE_COLUMNS * 4, 0, 0);
         draftQueue.EnQue(table);
         table = draftQueue.DeQue<int32_t>();
@@ -113,16 +113,16 @@ __aicore__ inline void Record(uint32_t i) {
         draftQueue.FreeTensor(table);
     }
     if (!isKnown) {
-        Duplicate(recordIds, static_cast<int32_t>(NO_ID), static_cast<int32_t>(DRAFT_TOKENS));
-        Duplicate(recordShares, 0.0f, static_cast<int32_t>(DRAFT_TOKENS));
+        Duplicate(recordIds, static_cast<int32_t>(NO_ID), static_cast<int32_t>(DRAFT_CANDIDATES));
+        Duplicate(recordShares, 0.0f, static_cast<int32_t>(DRAFT_CANDIDATES));
         recordIds.SetValue(0, draft);
         recordShares.SetValue(0, 1.0f);
         recorded = 1;
         drawn = 0;
     }
     next = 0;
-    Cast(shares, recordIds, RoundMode::CAST_NONE, DRAFT_TOKENS);
-    Muls(shares, shares, -1.0f, static_cast<int32_t>(DRAFT_TOKENS));
+    Cast(shares, recordIds, RoundMode::CAST_NONE, DRAFT_CANDIDATES);
+    Muls(shares, shares, -1.0f, static_cast<int32_t>(DRAFT_CANDIDATES));
     Sort32(records, shares, index.ReinterpretCast<uint32_t>(), 1);
 }
 
@@ -233,10 +233,10 @@ __aicore__ inline int32_t DrawOthers(float target) {
 
 // What a prefix of the block leaves of the mass, recorded tokens and others.
 __aicore__ inline float Leave(float prior, float otherMass) {
-    Muls(lefts, shares, prior, static_cast<int32_t>(DRAFT_TOKENS));
-    Axpy(lefts, recordShares, -remaining, static_cast<int32_t>(DRAFT_TOKENS));
-    Maxs(lefts, lefts, 0.0f, static_cast<int32_t>(DRAFT_TOKENS));
-    return Sum(lefts, DRAFT_TOKENS) + prior * otherMass;
+    Muls(lefts, shares, prior, static_cast<int32_t>(DRAFT_CANDIDATES));
+    Axpy(lefts, recordShares, -remaining, static_cast<int32_t>(DRAFT_CANDIDATES));
+    Maxs(lefts, lefts, 0.0f, static_cast<int32_t>(DRAFT_CANDIDATES));
+    return Sum(lefts, DRAFT_CANDIDATES) + prior * otherMass;
 }
 
 // Draws from it: first the recorded tokens in their order, then the others by id.
@@ -366,7 +366,7 @@ __aicore__ inline int32_t Sample(int32_t position, uint32_t i) {
         return -1;
     }
     if (isCoupled) {
-        Weigh(shares, noted, maximum, DRAFT_TOKENS);
+        Weigh(shares, noted, maximum, DRAFT_CANDIDATES);
         if ((verification == TYPICAL && IsTypical()) || (verification == RELAXED && IsRelaxed())) {
             return recordIds.GetValue(0);
         }

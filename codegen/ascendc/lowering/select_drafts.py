@@ -13,7 +13,7 @@ from ascendfx.codegen.ascendc.lowering.step import KernelStep
 from ascendfx.ir.graph import Value
 from ascendfx.ir.ops import BranchDrafts, SampleDrafts
 from ascendfx.ir.size import bind_size
-from ascendfx.ir.step_state import DRAFT_TOKENS
+from ascendfx.ir.step_state import DRAFT_CANDIDATES
 
 
 def select_sample_drafts(context: GraphContext, position: int) -> KernelStep:
@@ -34,11 +34,11 @@ def select_sample_drafts(context: GraphContext, position: int) -> KernelStep:
     drafts, kept = (
         bind_size(size, context.capacity) for size in context.graph.type_of(ids).shape[1:]
     )
-    if kept != DRAFT_TOKENS:
+    if kept != DRAFT_CANDIDATES:
         raise context.refusal(
             position,
-            f"{kept} tokens of a draft are kept, not {DRAFT_TOKENS}",
-            hint=f"let draft_ids and draft_probs have {DRAFT_TOKENS} columns",
+            f"{kept} tokens of a draft are kept, not {DRAFT_CANDIDATES}",
+            hint=f"let draft_ids and draft_probs have {DRAFT_CANDIDATES} columns",
         )
     dtype = context.view(logits).dtype
     plan = plan_sample_drafts(

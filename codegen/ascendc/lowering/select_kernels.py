@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from ascendfx.codegen.ascendc.lowering.absorb_additions import AddedRows, absorb_additions
 from ascendfx.codegen.ascendc.lowering.assign_layouts import assign_layouts
+from ascendfx.codegen.ascendc.lowering.degenerate import degenerate
 from ascendfx.codegen.ascendc.lowering.graph_context import (
     GraphContext,
     find_constants,
@@ -122,7 +123,11 @@ def select_kernels(
     grouping = group_vector_chains(context, taken)
     units = order_units(context, grouping.units)
     selected = sorted(units, key=lambda unit: not _attends(context, unit))  # its refusals say most
-    steps = {unit: _select(context, unit, added) for unit in selected if not _reads(context, unit)}
+    steps = {
+        unit: _select_or_explain(context, unit, added)
+        for unit in selected
+        if not _reads(context, unit)
+    }
     read = {operand.root for each in steps.values() for step in each for operand in step.operands}
     read.update(context.view(value).root for value in graph.outputs)
     for unit in units:
@@ -146,6 +151,24 @@ def _attends(context: GraphContext, unit: Unit) -> bool:
 def _reads(context: GraphContext, unit: Unit) -> bool:
     """Return whether a unit gathers cached rows, which attention itself can do as well."""
     return isinstance(context.node(unit.positions[0]).op, CacheRead)
+
+
+def _select_or_explain(
+    context: GraphContext, unit: Unit, added: Mapping[int, AddedRows]
+) -> list[Step]:
+    """Select; of a refusal for want of elements, say that.
+
+    Raises:
+        GraphError: No family takes the unit.
+    """
+    try:
+        return _select(context, unit, added)
+    except GraphError as error:
+        for position in unit.positions:
+            if reason := degenerate(context, position):
+                hint = "a size of the model's configuration is too small; leave this part out"
+                raise context.refusal(position, reason, hint=hint) from error
+        raise
 
 
 def _select(context: GraphContext, unit: Unit, added: Mapping[int, AddedRows]) -> list[Step]:

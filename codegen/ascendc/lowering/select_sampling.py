@@ -10,7 +10,7 @@ from ascendfx.codegen.ascendc.lowering.step import KernelStep
 from ascendfx.ir.graph import Value
 from ascendfx.ir.ops import SampleTokens
 from ascendfx.ir.size import bind_size
-from ascendfx.ir.step_state import DRAFT_TOKENS
+from ascendfx.ir.step_state import DRAFT_CANDIDATES
 
 
 def select_sample_tokens(context: GraphContext, position: int) -> KernelStep:
@@ -29,7 +29,7 @@ def select_sample_tokens(context: GraphContext, position: int) -> KernelStep:
         raise context.refusal(position, f"the row length {columns} is a named size")
     dtype = context.view(logits).dtype
     chosen = context.rows(rows, position)
-    recorded = context.graph.type_of(operands[8]).shape[2] if op.drafts else DRAFT_TOKENS
+    recorded = context.graph.type_of(operands[8]).shape[2] if op.drafts else DRAFT_CANDIDATES
     if not isinstance(recorded, int):
         raise context.refusal(position, f"the number {recorded} of recorded tokens is a named size")
     plan = plan_sample_tokens(

@@ -37,7 +37,7 @@ constexpr uint32_t FREQUENCY = 6;
 constexpr uint32_t SAMPLE = 0;
 constexpr uint32_t ROWS = 2;
 constexpr uint32_t TABLE_COLUMNS = 32;
-constexpr uint32_t DRAFT_TOKENS = 32;
+constexpr uint32_t DRAFT_CANDIDATES = 32;
 constexpr uint32_t NO_ID = 16777216;
 constexpr uint32_t VERIFICATION = 7;
 constexpr uint32_t THRESHOLD = 8;
@@ -1020,14 +1020,14 @@ struct Sampler {
         const int32_t draft = drafts.GetValue(i + 1);
         bool isKnown = false;
         recorded = 0;
-        Duplicate(recordIds, static_cast<int32_t>(NO_ID), static_cast<int32_t>(DRAFT_TOKENS));
-        Duplicate(recordShares, 0.0f, static_cast<int32_t>(DRAFT_TOKENS));
-        Duplicate(noted, LOWEST, static_cast<int32_t>(DRAFT_TOKENS));
+        Duplicate(recordIds, static_cast<int32_t>(NO_ID), static_cast<int32_t>(DRAFT_CANDIDATES));
+        Duplicate(recordShares, 0.0f, static_cast<int32_t>(DRAFT_CANDIDATES));
+        Duplicate(noted, LOWEST, static_cast<int32_t>(DRAFT_CANDIDATES));
         if (verification == REJECTION || verification == BLOCK) {
             LocalTensor<int32_t> table = draftQueue.AllocTensor<int32_t>();
             const uint64_t from = recordStart + i * TABLE_COLUMNS;
             CopyIn(table, draftIds[from], 1, TABLE_COLUMNS * 4, 0, 0);
-            LocalTensor<float> given = table[DRAFT_TOKENS].ReinterpretCast<float>();
+            LocalTensor<float> given = table[DRAFT_CANDIDATES].ReinterpretCast<float>();
             CopyIn(given, draftProbs[from], 1, TABLE_COLUMNS * 4, 0, 0);
             draftQueue.EnQue(table);
             table = draftQueue.DeQue<int32_t>();
@@ -1047,16 +1047,17 @@ struct Sampler {
             draftQueue.FreeTensor(table);
         }
         if (!isKnown) {
-            Duplicate(recordIds, static_cast<int32_t>(NO_ID), static_cast<int32_t>(DRAFT_TOKENS));
-            Duplicate(recordShares, 0.0f, static_cast<int32_t>(DRAFT_TOKENS));
+            Duplicate(recordIds, static_cast<int32_t>(NO_ID),
+                      static_cast<int32_t>(DRAFT_CANDIDATES));
+            Duplicate(recordShares, 0.0f, static_cast<int32_t>(DRAFT_CANDIDATES));
             recordIds.SetValue(0, draft);
             recordShares.SetValue(0, 1.0f);
             recorded = 1;
             drawn = 0;
         }
         next = 0;
-        Cast(shares, recordIds, RoundMode::CAST_NONE, DRAFT_TOKENS);
-        Muls(shares, shares, -1.0f, static_cast<int32_t>(DRAFT_TOKENS));
+        Cast(shares, recordIds, RoundMode::CAST_NONE, DRAFT_CANDIDATES);
+        Muls(shares, shares, -1.0f, static_cast<int32_t>(DRAFT_CANDIDATES));
         Sort32(records, shares, index.ReinterpretCast<uint32_t>(), 1);
     }
 
@@ -1165,10 +1166,10 @@ struct Sampler {
 
     // What a prefix of the block leaves of the mass, recorded tokens and others.
     __aicore__ inline float Leave(float prior, float otherMass) {
-        Muls(lefts, shares, prior, static_cast<int32_t>(DRAFT_TOKENS));
-        Axpy(lefts, recordShares, -remaining, static_cast<int32_t>(DRAFT_TOKENS));
-        Maxs(lefts, lefts, 0.0f, static_cast<int32_t>(DRAFT_TOKENS));
-        return Sum(lefts, DRAFT_TOKENS) + prior * otherMass;
+        Muls(lefts, shares, prior, static_cast<int32_t>(DRAFT_CANDIDATES));
+        Axpy(lefts, recordShares, -remaining, static_cast<int32_t>(DRAFT_CANDIDATES));
+        Maxs(lefts, lefts, 0.0f, static_cast<int32_t>(DRAFT_CANDIDATES));
+        return Sum(lefts, DRAFT_CANDIDATES) + prior * otherMass;
     }
 
     // Draws from it: first the recorded tokens in their order, then the others by id.
@@ -1296,7 +1297,7 @@ struct Sampler {
             return -1;
         }
         if (isCoupled) {
-            Weigh(shares, noted, maximum, DRAFT_TOKENS);
+            Weigh(shares, noted, maximum, DRAFT_CANDIDATES);
             if ((verification == TYPICAL && IsTypical()) || (verification == RELAXED && IsRelaxed())) {
                 return recordIds.GetValue(0);
             }

@@ -22,6 +22,7 @@ from ascendfx.codegen.ascendc.kernels.vector_chain.program import (
     Interleave,
     Join,
     Load,
+    Narrow,
     Pack,
     Reduce,
     Relabel,
@@ -29,6 +30,7 @@ from ascendfx.codegen.ascendc.kernels.vector_chain.program import (
     Spread,
     Step,
     Store,
+    Widen,
 )
 from ascendfx.ir.diagnostic import OpTypeError
 
@@ -163,6 +165,12 @@ class ChainBuilder:
         """Append a function of one operand and a number."""
         source = self.local(operand)
         return self._add(ApplyNumber(instruction, source.step, number), self.layouts[source.step])
+
+    def rounded(self, operand: Operand) -> Local:
+        """Append the values of an operand rounded to bf16."""
+        source = self.local(operand)
+        layout = self.layouts[source.step]
+        return self._add(Widen(self._add(Narrow(source.step), layout).step), layout)
 
     def combine(self, instruction: str, left: Operand, right: Operand) -> Local:
         """Append a function of two operands, with NumPy broadcasting."""

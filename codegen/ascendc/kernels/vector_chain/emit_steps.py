@@ -13,11 +13,13 @@ from ascendfx.codegen.ascendc.kernels.vector_chain.program import (
     Fill,
     Interleave,
     Join,
+    Narrow,
     Pack,
     Reduce,
     Repeat,
     Spread,
     Step,
+    Widen,
 )
 from ascendfx.codegen.ascendc.kernels.vector_chain.tables import (
     PACK_TABLE,
@@ -46,6 +48,14 @@ def write_step(out: CppWriter, text: TileText, i: int, step: Step) -> None:  # n
             out.line(f"{step.instruction}(v{i}, v{step.source}, {number}, {elements});")
         case Combine():
             _write_combine(out, text, i, step)
+        case Narrow():
+            narrow = f"v{i}.ReinterpretCast<bfloat16_t>()"
+            out.line(
+                f"Cast({narrow}, v{step.source}, RoundMode::CAST_RINT, {text.elements(layout)});"
+            )
+        case Widen():
+            narrow = f"v{step.source}.ReinterpretCast<bfloat16_t>()"
+            out.line(f"Cast(v{i}, {narrow}, RoundMode::CAST_NONE, {text.elements(layout)});")
         case Reduce():
             _write_reduce(out, text, i, step)
         case Pack():

@@ -22,6 +22,7 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import RowView, check_view
 from ascendfx.ir import ops
 from ascendfx.ir.diagnostic import GraphError, OpTypeError
 from ascendfx.ir.graph import Graph, Node, Value
+from ascendfx.ir.kept_roundings import RoundingCast, kept_roundings
 from ascendfx.ir.op import Op
 from ascendfx.ir.size import Dim
 from ascendfx.ir.tensor_type import DType, TensorType
@@ -83,6 +84,7 @@ class _Lowering:
         self._input_views = input_views
         self._output_views = output_views
         self._builder = ChainBuilder()
+        self._rounding = kept_roundings(graph)
         self._operands: dict[Value, Operand] = {}
 
     def run(self) -> ChainProgram:
@@ -95,7 +97,8 @@ class _Lowering:
         for position, node in enumerate(graph.nodes):
             if not isinstance(node.op, ops.Input | ops.Param):
                 self._builder.origin = f"%{position} = {node.op.mnemonic}"
-                self._operands[Value(position)] = self._lower(node)
+                rounds = position in self._rounding
+                self._operands[Value(position)] = self._lower(node, rounds=rounds)
         outputs = [
             self._output(value, f"y{i}", self._output_views.get(i))
             for i, value in enumerate(graph.outputs)
@@ -169,7 +172,7 @@ class _Lowering:
         except OpTypeError as error:
             raise self._refusal(node, error.reason) from error
 
-    def _lower(self, node: Node) -> Operand:
+    def _lower(self, node: Node, *, rounds: bool) -> Operand:
         operands = tuple(self._operands[value] for value in node.operands)
         types = tuple(map(self._graph.type_of, node.operands))
         op = node.op
@@ -178,8 +181,11 @@ class _Lowering:
                 return Number(float(op.value))
             if all_numbers(operands) and operands:
                 values = [np.asarray(each.value) for each in operands if isinstance(each, Number)]
-                return Number(float(op.reference(*values)[0]))
+                exact = RoundingCast(op.dtype) if rounds and isinstance(op, ops.Cast) else op
+                return Number(float(exact.reference(*values)[0]))
             _check_joins(op, types)
+            if rounds:
+                return self._builder.rounded(operands[0])
             if type(op) in COMPUTING:
                 return COMPUTING[type(op)](self._builder, op, operands)
             return self._move(op, operands, node)

@@ -66,6 +66,20 @@ class Combine:
 
 
 @dataclass(frozen=True, slots=True)
+class Narrow:
+    """The values rounded to bf16, in the front half of the storage."""
+
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
+class Widen:
+    """What a `Narrow` rounded, as f32."""
+
+    source: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reduce:
     """``instruction`` over each line: ``ReduceSum`` packs scalars, ``ReduceMax`` fills blocks."""
 
@@ -140,6 +154,8 @@ Step = (
     | Apply
     | ApplyNumber
     | Combine
+    | Narrow
+    | Widen
     | Reduce
     | Pack
     | Spread
@@ -150,6 +166,9 @@ Step = (
     | Relabel
     | Store
 )
+
+
+_OF_ONE_COLUMN = (Load, Fill, Apply, ApplyNumber, Combine, Narrow, Widen, Spread, Store)
 
 
 @dataclass(frozen=True)
@@ -183,10 +202,7 @@ class ChainProgram:
     def works_on_columns_alone(self) -> bool:
         """Whether every column can be computed without its neighbours, one line per row."""
         columns = {each.columns for each in self.layouts if each.form is Form.LINE}
-        plain = all(
-            isinstance(step, Load | Fill | Apply | ApplyNumber | Combine | Spread | Store)
-            for step in self.steps
-        )
+        plain = all(isinstance(step, _OF_ONE_COLUMN) for step in self.steps)
         return plain and len(columns) == 1 and all(each.groups == 1 for each in self.layouts)
 
 

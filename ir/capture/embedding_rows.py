@@ -1,0 +1,46 @@
+"""Whether every token of the vocabulary has a row in the tables that are read by token id."""
+
+from collections.abc import Iterator, Sequence
+
+from ascendfx.ir.graph import Graph, Value
+from ascendfx.ir.location import Location
+from ascendfx.ir.ops import Call, Cast, GatherRows, Input, Reshape
+from ascendfx.ir.program import Program
+
+
+def small_table(program: Program, vocabulary: int) -> tuple[int, Location] | None:
+    """Return the rows of a table that is too short for the vocabulary, and where it is read.
+
+    Only tables that are read by the very ids count: a model may also choose rows by numbers that it
+    makes of them.
+
+    Args:
+        program: Its entry has the input ``token_ids``.
+        vocabulary: Number of token ids.
+    """
+    main = program.main
+    ids = [value for value in main.inputs if _is_ids(main, value)]
+    return next((each for each in _read(program, main, ids) if each[0] < vocabulary), None)
+
+
+def _is_ids(graph: Graph, value: Value) -> bool:
+    op = graph.op_of(value)
+    return isinstance(op, Input) and op.name == "token_ids"
+
+
+def _read(program: Program, graph: Graph, ids: Sequence[Value]) -> Iterator[tuple[int, Location]]:
+    known = set(ids)
+    for position, node in enumerate(graph.nodes):
+        match node.op:
+            case Cast() | Reshape() if node.operands[0] in known:
+                known.add(Value(position))
+            case GatherRows() if node.operands[1] in known:
+                rows = graph.type_of(node.operands[0]).shape[0]
+                if isinstance(rows, int):
+                    yield rows, node.location
+            case Call(callee=callee) if known.intersection(node.operands):
+                called = next(each for each in program.graphs if each.name == callee)
+                pairs = zip(called.inputs, node.operands, strict=True)
+                yield from _read(program, called, [formal for formal, v in pairs if v in known])
+            case _:
+                pass
