@@ -2,10 +2,11 @@
 
     python tests/benchmarks/acceptance.py [TEXTS]        default: 2 of each language and kind
 
-First the golden prompts, greedy. Then held-out texts, which the model goes on with after their
-first tokens, greedy and at temperature 0.7, verified in every way with one to three drafts: by
-language and kind, and in all beside what theory expects of the very logits and drafts of each step
-(`watched_steps.py`). All is emulated; times are of this machine.
+First the golden prompts, greedy, with chains of drafts and with trees. Then held-out texts, which
+the model goes on with after their first tokens, greedy and at temperature 0.7, verified in every
+way with one to three drafts: by language and kind, and in all beside what theory expects of the
+very logits and drafts of each step (`watched_steps.py`). All is emulated; times are of this
+machine.
 """
 
 import argparse
@@ -28,6 +29,7 @@ from tests.models.bundled import golden_generations
 
 LEAST = {1: 1.65, 2: 2.1, 3: 2.4}
 """Tokens per step on the golden prompts; a loop over transformers reached 1.72, 2.20, 2.52."""
+TREES = ((2,), (4,), (2, 1), (2, 2), (4, 2), (3, 2, 1))
 PROMPT, NEW = 40, 40
 TEMPERATURES = (0.0, 0.7)
 TEXTS = 2
@@ -115,6 +117,27 @@ def golden_figures(engines: dict[int, Engine]) -> None:
         )
         assert [each.token_ids for each in results] == [each.output_ids for each in golden]
         assert metrics.tokens_per_step >= LEAST[drafts]
+
+
+def tree_figures(chains: dict[int, Engine]) -> None:
+    """Print the same of trees; each gives more than the chain of its depth."""
+    golden = golden_generations()
+    print(f"\n{'tree':<12}{'rows':>5}{'tokens per step':>17}{'chain':>8}  accepted by depth")
+    for branches in TREES:
+        say(f"compiling a tree of {branches}")
+        engine = ascendfx.compile(ascendfx.bundled_model(), dtype="float32", draft_tree=branches)
+        say("")
+        results = engine.generate(
+            [each.prompt_ids for each in golden], max_new_tokens=64, min_new_tokens=64
+        )
+        metrics, chain = engine.metrics, chains[len(branches)].metrics.tokens_per_step
+        rates = ", ".join(f"{rate:.3f}" for rate in metrics.acceptance)
+        name = ",".join(map(str, branches))
+        print(
+            f"{name:<12}{1 + sum(branches):5}{metrics.tokens_per_step:17.3f}{chain:8.3f}  {rates}"
+        )
+        assert [each.token_ids for each in results] == [each.output_ids for each in golden]
+        assert metrics.tokens_per_step > chain
 
 
 def run(engine: Engine, texts: Sequence[Text], sampling: Sampling, what: str) -> Run:
@@ -253,6 +276,7 @@ def main() -> None:
         )
     say("")
     golden_figures(engines)
+    tree_figures(engines)
     for engine in engines.values():
         engine.executor = WatchedSteps(engine.executor)
     texts = heldout(most)

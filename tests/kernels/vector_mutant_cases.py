@@ -169,7 +169,7 @@ def _align(parents: tuple[int, ...] = ()) -> Case:
     state = random.integers(0, 5, (n, STATE_COLUMNS))
     state[:, State.LENGTH] = random.integers(0, 24, n)
     state[:, State.FINISHED] = random.integers(0, 2, n) * (random.random(n) < 0.3)
-    inputs = {
+    inputs: dict[str, Array] = {
         "token_ids": random.integers(0, 90, rows * n),
         "block_table": random.integers(-1, 90, (n, 5)),
         "state": state,

@@ -102,7 +102,7 @@ def test_fewer_drafts_than_the_tree_has(golden: tuple[Golden, ...]) -> None:
     ]
     each.draft_policy = lambda proposed, accepted, most: np.full_like(proposed, most - 1)
     ids = each.start(requests)
-    found = dict.fromkeys(ids, ())
+    found: dict[int, tuple[int, ...]] = dict.fromkeys(ids, ())
     rates: dict[int, Any] = {}
     while each.busy:
         each.step(4)
