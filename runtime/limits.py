@@ -74,7 +74,7 @@ class Limits:
             GraphError: It is none, is too large, or has other depths than there are draft tokens.
         """
         given = cast("object", self.draft_tree)
-        if isinstance(given, str) or not isinstance(given, Sequence):
+        if isinstance(given, str | bytes | bytearray) or not isinstance(given, Sequence):
             raise wrong_type("draft_tree", given, "a sequence of candidates at each depth")
         numbers = cast("Sequence[object]", given)
         branches = tuple(checked_limit("draft_tree", each, least=1) for each in numbers)

@@ -152,6 +152,7 @@ def test_limits_with_a_tree(branches: Any, drafts: int, rest: Any) -> None:
         ({"draft_tree": (2, 0)}, "bad-limit", "draft_tree must be at least 1, got 0"),
         ({"draft_tree": (2, "1")}, "bad-limit", "draft_tree must be at least 1, got '1'"),
         ({"draft_tree": "21"}, "bad-argument", "draft_tree"),
+        ({"draft_tree": b"21"}, "bad-argument", "draft_tree"),
         ({"draft_tree": 3}, "bad-argument", "draft_tree"),
         ({"draft_tree": (3, 1), "draft_tokens": 3}, "bad-limit", "draft_tree=3,1 has 2 depths"),
     ],

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -22,6 +23,15 @@ def sources(plan):
 
 def test_a_plan_survives_its_json_form(plan):
     assert read_plan(print_plan(plan), sources(plan)) == plan
+
+
+def test_the_branches_of_a_tree_are_told_if_there_are_any(plan):
+    assert "branches" not in json.loads(print_plan(plan))["capacities"]
+    tree = replace(plan, capacities=replace(plan.capacities, drafts=3, branches=(2, 1)))
+    assert read_plan(print_plan(tree), sources(plan)) == tree
+    assert tree.capacities.tree.parents == (-1, 0, 0, 1)
+    chain = replace(plan.capacities, drafts=2)
+    assert chain.tree.parents == (-1, 0, 1)
 
 
 def test_the_json_form_holds_no_kernel_text(plan):

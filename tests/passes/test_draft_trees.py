@@ -1,5 +1,7 @@
 """Steps with draft trees: what passes make of a chain, and what they refuse when it is changed."""
 
+import json
+
 import pytest
 
 from ascendfx.ir.diagnostic import GraphError
@@ -22,6 +24,9 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.ir.text.printer import print_program
 from ascendfx.ir.verify import verify_program
+from ascendfx.passes.close_step import CloseStep
+from ascendfx.passes.describe_pass import PassForm, describe_pass, restore_pass
+from ascendfx.passes.fuse_mtp import FuseMtp
 from ascendfx.passes.shifted_convention import check_shifted_convention
 from tests.passes.fused_steps import fused_step
 from tests.passes.step_edits import Change, Edit, edited, reads, reads_result
@@ -128,6 +133,15 @@ def test_steps_changed_by_hand_are_refused(name: str) -> None:
         check_shifted_convention(program)
     assert caught.value.code == "shifted-convention"
     assert reason in caught.value.reason
+
+
+def test_passes_with_branches_are_described_and_made_again() -> None:
+    for made in (CloseStep("decode", 2, (3, 1)), FuseMtp((step((2,)),), branches=(2,))):
+        form = describe_pass(made)
+        plain = PassForm(form.name, form.code, json.loads(json.dumps(dict(form.parameters))))
+        again = restore_pass(plain)
+        assert isinstance(again, type(made))
+        assert again.branches == made.branches
 
 
 def test_draft_rows_that_are_those_of_the_tree_are_refused() -> None:
