@@ -33,12 +33,8 @@ def tree_engine(kind: str, branches: tuple[int, ...], **options: Any) -> Engine:
     return ascendfx.compile(model, dtype="float32", draft_tree=branches, draft=draft, **options)
 
 
-def of_all_kinds(test: Any) -> Any:
-    kinds = pytest.mark.parametrize("kind", KINDS)
-    return kinds(pytest.mark.parametrize("branches", TREES)(test))
-
-
-@of_all_kinds
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("branches", TREES)
 def test_five_texts_are_the_golden_ones(
     kind: str, branches: tuple[int, ...], golden: tuple[Golden, ...]
 ) -> None:
@@ -48,7 +44,8 @@ def test_five_texts_are_the_golden_ones(
     assert [each.token_ids for each in results] == [each.output_ids for each in golden]
 
 
-@of_all_kinds
+@pytest.mark.parametrize("kind", ["trained", "stop"])
+@pytest.mark.parametrize("branches", TREES)
 def test_end_tokens_end_a_text_where_they_would_without_drafts(
     kind: str, branches: tuple[int, ...], golden: tuple[Golden, ...]
 ) -> None:
@@ -56,8 +53,8 @@ def test_end_tokens_end_a_text_where_they_would_without_drafts(
     assert answers(tree_engine(kind, branches), requests) == plain_answers(requests)
 
 
-@pytest.mark.parametrize("kind", ["trained", "right", "stop"])
-@pytest.mark.parametrize("branches", TREES)
+@pytest.mark.parametrize("kind", ["right", "stop"])
+@pytest.mark.parametrize("branches", TREES[1:])
 def test_limits_and_stop_tokens_at_every_depth(
     kind: str, branches: tuple[int, ...], golden: tuple[Golden, ...]
 ) -> None:
@@ -137,7 +134,7 @@ def test_drafts_are_accepted_as_often_as_they_are_right(
         assert steps == len(golden) * -(-(KNOWN - 1) // (drafts + 1))
 
 
-@pytest.mark.parametrize("branches", [(2,), (2, 2), (3, 2, 1)])
+@pytest.mark.parametrize("branches", TREES)
 def test_a_tree_gives_more_tokens_per_step_than_its_spine(
     branches: tuple[int, ...], golden: tuple[Golden, ...]
 ) -> None:
