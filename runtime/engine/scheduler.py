@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import Finish, State
 from ascendfx.runtime.engine.device import Device, Group, GroupResult
-from ascendfx.runtime.engine.draft_policy import DraftPolicy
+from ascendfx.runtime.engine.draft_policy import DraftPolicy, chosen_drafts
 from ascendfx.runtime.engine.metrics import Acceptance, Metrics, Tally
 from ascendfx.runtime.engine.place_arrays import Room
 from ascendfx.runtime.engine.places import Entry, Places
@@ -220,10 +220,9 @@ class Scheduler:
         if self.policy is None or not self._device.drafts or not places.adaptive[:used].any():
             return None
         state = places.state[:used]
-        chosen = self.policy(
-            state[:, State.PROPOSED], state[:, State.ACCEPTED], self._device.drafts
+        chosen = chosen_drafts(
+            self.policy, state[:, State.PROPOSED], state[:, State.ACCEPTED], self._device.drafts
         )
-        chosen = np.clip(chosen, 0, self._device.drafts)
         return np.where(places.adaptive[:used], chosen, state[:, State.DRAFTS]).astype(np.int32)
 
     def _submit(self, group: Group) -> None:
