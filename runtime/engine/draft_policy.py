@@ -64,3 +64,28 @@ class ExpectedGain:
         tokens = np.cumsum(rate[:, None] ** drafts, axis=1)
         best = np.argmax(tokens / (1 + self.cost * drafts), axis=1)
         return best.astype(np.int32)
+
+
+def chosen_drafts(policy: DraftPolicy, proposed: Ints, accepted: Ints, most: int) -> Ints:
+    """Return what a policy chooses.
+
+    Raises:
+        GraphError: It fails, or gives anything but a number from 0 to ``most`` for each place.
+    """
+    try:
+        chosen = np.asarray(policy(proposed, accepted, most))
+    except Exception as error:
+        raise GraphError(
+            "bad-policy",
+            f"draft_policy failed: {type(error).__name__}: {error}",
+            hint="it is called with proposed and accepted drafts, i32 [places], and the most "
+            "drafts of a step; pass an object such as `ExpectedGain()`, not its class",
+        ) from error
+    whole = chosen.shape == proposed.shape and np.issubdtype(chosen.dtype, np.integer)
+    if not whole or (chosen < 0).any() or (chosen > most).any():
+        raise GraphError(
+            "bad-policy",
+            f"draft_policy gave {np.array2string(chosen, threshold=8)} for {proposed.size} places",
+            hint=f"it returns integers from 0 to {most}, one for each place",
+        )
+    return chosen.astype(np.int32)

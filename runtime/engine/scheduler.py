@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import Finish, State
 from ascendfx.runtime.engine.device import Device, Group, GroupResult
-from ascendfx.runtime.engine.draft_policy import DraftPolicy
+from ascendfx.runtime.engine.draft_policy import DraftPolicy, chosen_drafts
 from ascendfx.runtime.engine.metrics import Acceptance, Metrics, Tally
 from ascendfx.runtime.engine.place_arrays import Room
 from ascendfx.runtime.engine.places import Entry, Places
@@ -221,8 +221,9 @@ class Scheduler:
             return None
         state = places.state[:used]
         tree = self._device.tree
-        chosen = self.policy(state[:, State.PROPOSED], state[:, State.ACCEPTED], tree.depth)
-        chosen = np.array(tree.ends)[np.clip(chosen, 0, tree.depth)]
+        proposed, accepted = state[:, State.PROPOSED], state[:, State.ACCEPTED]
+        depths = chosen_drafts(self.policy, proposed, accepted, tree.depth)
+        chosen = np.array(tree.ends)[depths]
         return np.where(places.adaptive[:used], chosen, state[:, State.DRAFTS]).astype(np.int32)
 
     def _submit(self, group: Group) -> None:

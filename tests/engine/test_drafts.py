@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import State
-from ascendfx.runtime.engine.draft_policy import ExpectedGain
+from ascendfx.runtime.engine.draft_policy import DraftPolicy, ExpectedGain
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.metrics import WINDOW, AcceptanceWarning, Tally, add_group, no_sums
 from ascendfx.runtime.engine.request import Request
@@ -161,3 +161,25 @@ def test_a_policy_is_checked(arguments: dict[str, float]) -> None:
 def test_a_policy_is_a_function() -> None:
     with pytest.raises(GraphError, match=r"error\[bad-argument\]: draft_policy must be a function"):
         engine(1.0).draft_policy = 3  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        ExpectedGain,
+        lambda proposed, accepted, most: None,
+        lambda proposed, accepted, most: [1] * (len(proposed) + 1),
+        lambda proposed, accepted, most: 1,
+        lambda proposed, accepted, most: np.full(len(proposed), most + 1),
+        lambda proposed, accepted, most: np.full(len(proposed), -1),
+        lambda proposed, accepted, most: np.full(len(proposed), 0.5),
+    ],
+)
+def test_what_a_policy_gives_is_checked(policy: DraftPolicy) -> None:
+    served = engine(1.0)
+    served.draft_policy = policy
+    with pytest.raises(GraphError, match=r"error\[bad-policy\]: draft_policy (failed|gave)"):
+        serve(served)
+    served.draft_policy = None
+    while served.busy:
+        served.step(8)
