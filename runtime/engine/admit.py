@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import STATE_COLUMNS, STOP_COLUMNS, Option, State, Verification
 from ascendfx.ir.token_choice import wants_penalties
+from ascendfx.runtime.engine.check_record import check_record
 from ascendfx.runtime.engine.device import Device
 from ascendfx.runtime.engine.places import Entry
 from ascendfx.runtime.engine.request import Request, prompt_ids
@@ -64,6 +65,7 @@ class RequestChecks:
         Raises:
             GraphError: It cannot go on here.
         """
+        check_record(record, self._tree.depth, self._config.vocabulary)
         record.check(model, self._tree.depth, caches)
         self._check_ids(f"request {name}", record.tokens.tolist(), int(record.state[State.LIMIT]))
         return Entry(

@@ -43,7 +43,10 @@ def checked_number(name: str, given: object) -> float:
     """
     if isinstance(given, bool) or not isinstance(given, Real | np.floating):
         raise wrong_type(name, given, "a number")
-    return float(given)
+    try:
+        return float(given)
+    except OverflowError:
+        return math.inf  # beyond every bound, whatever its sign
 
 
 def held(value: float) -> float:

@@ -69,11 +69,15 @@ class Engine:
 
     @executor.setter
     def executor(self, executor: StepExecutor) -> None:
-        policy = self._scheduler.policy if hasattr(self, "_scheduler") else None
+        if not hasattr(executor, "run_steps"):
+            raise wrong_type("executor", executor, "an executor of a compiled model or a package")
+        before: Scheduler | None = getattr(self, "_scheduler", None)
+        if before is not None:  # what still runs writes the control tensors
+            before.give_up(self._entries.values())
         self._executor = executor
         self._device = Device(executor, self.config.block_tokens)
         self._scheduler = Scheduler(self._device)
-        self._scheduler.policy = policy
+        self._scheduler.policy = before.policy if before is not None else None
         self._checks = RequestChecks(self.config, self._device, self._codec)
         self._entries.clear()
 
@@ -372,9 +376,9 @@ class Engine:
 
     def _forget(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
-            self._scheduler.cancel(entry)
-            self._scheduler.changed.pop(entry.id, None)
-            self._entries.pop(entry.id, None)
+            if self._entries.pop(entry.id, None) is entry:  # not one of an executor before
+                self._scheduler.cancel(entry)
+                self._scheduler.changed.pop(entry.id, None)
 
     def _progress_of(self, entry: Entry) -> int:
         if entry.finish_reason:

@@ -2,6 +2,7 @@
 
 from bisect import insort
 from collections import deque
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import NamedTuple
 
@@ -277,6 +278,13 @@ class Scheduler:
             if number < pending:
                 self.places.release(place)
         self._leaving = [each for each in self._leaving if each[0] >= pending]
+
+    def give_up(self, entries: Iterable[Entry]) -> None:
+        """Wait for what runs, and end requests that go on nowhere."""
+        wait([flight.result for flight in self._flights])
+        for entry in entries:
+            if not entry.finish_reason:
+                entry.finish_reason, entry.place = "cancelled", -1
 
     def _start_over(self) -> None:
         """Put every request back into the queue, after a group whose end is not known.

@@ -44,7 +44,7 @@ REASONS = (
     ("verification", r"^main: verify_drafts", "leading drafts that equal what was sampled"),
     ("preparation", r"^main: shift_tokens", "the draft's tokens: those of the rows, one further"),
     ("preparation", r"^main: advance_requests", "rows, slots, states and tokens of the next step"),
-    ("draft layer", r"^main: argmax", "the draft itself; no draft is sampled"),
+    ("draft layer", r"sample_drafts", "the draft itself, and what it was drawn from"),
     ("draft layer", r"embed_tokens: gather_rows", "embedding of the shifted tokens"),
     ("draft layer", r"rotary_emb: gather_rows", "rows of the rotary table, the main model's again"),
     (

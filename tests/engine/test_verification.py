@@ -6,6 +6,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import STATE_COLUMNS, STOP_COLUMNS, Verification
 from ascendfx.ir.token_choice import choice_weights, penalised
 from ascendfx.runtime.engine.engine import Engine
@@ -148,3 +149,10 @@ def test_ways_to_verify_have_the_names_of_the_device() -> None:
     assert [name.upper() for name in NAMES] == [each.name for each in Verification]
     row = Sampling(verification="block").options()
     assert row.size == STATE_COLUMNS == 2 * STOP_COLUMNS
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p", "repetition_penalty", "presence_penalty"])
+@pytest.mark.parametrize("value", [10**400, -(10**400)])
+def test_numbers_beyond_every_float_are_refused(name: str, value: int) -> None:
+    with pytest.raises(GraphError, match=r"error\[bad-sampling\]"):
+        Sampling(**{name: value})

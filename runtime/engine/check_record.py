@@ -1,0 +1,85 @@
+"""Whether the numbers of a transfer record can be those of a prefill.
+
+A file is guarded by its hash; records that are built in memory or by another writer are not. What
+is accepted here goes into control tensors, where a wrong number would stop the steps of everybody.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.step_state import (
+    OPTION_COLUMNS,
+    STATE_COLUMNS,
+    STOP_COLUMNS,
+    Option,
+    State,
+    Verification,
+)
+from ascendfx.runtime.engine.transfer_record import TransferRecord
+
+
+def check_record(record: TransferRecord, drafts: int, vocabulary: int) -> None:
+    """Check tensors, tokens, state and options of a record, and that caches hold numbers.
+
+    Args:
+        record: Of any origin.
+        drafts: Draft tokens of a step of the engine.
+        vocabulary: Its tokens.
+
+    Raises:
+        GraphError: No prefill writes such a record.
+    """
+    tensors: dict[str, tuple[object, type[np.generic], tuple[int, ...]]] = {
+        "tokens": (record.tokens, np.int32, np.shape(record.tokens)[:1]),
+        "options": (record.options, np.float32, (OPTION_COLUMNS,)),
+        "state": (record.state, np.int32, (STATE_COLUMNS,)),
+        "stop_ids": (record.stop_ids, np.int32, (STOP_COLUMNS,)),
+    }
+    for name, (given, dtype, shape) in tensors.items():
+        if not isinstance(given, np.ndarray) or given.dtype != dtype or given.shape != shape:
+            raise _damaged(f"`{name}` is no {np.dtype(dtype).name} array {list(shape)}")
+    if not isinstance(record.caches, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise _damaged("`caches` is no mapping")
+    _check_tokens(record, vocabulary)
+    _check_columns(record, drafts)
+    caches: Mapping[str, object] = record.caches
+    for name, rows in caches.items():
+        if not isinstance(rows, np.ndarray) or not np.isfinite(rows).all():
+            raise _damaged(f"`{name}` holds something else than finite numbers")
+
+
+def _check_tokens(record: TransferRecord, vocabulary: int) -> None:
+    for token in (record.first_token, *record.drafts):
+        if not _is_id(token, vocabulary):
+            raise _damaged(f"token {token} is outside the vocabulary, 0..{vocabulary - 1}")
+
+
+def _is_id(token: object, vocabulary: int) -> bool:
+    return isinstance(token, int | np.integer) and 0 <= int(token) < vocabulary
+
+
+def _check_columns(record: TransferRecord, drafts: int) -> None:
+    state, options = record.state, record.options
+    for column, low, high in (
+        (State.GENERATED, 0, 0),
+        (State.LIMIT, 1, None),
+        (State.MINIMUM, 0, None),
+        (State.DRAFTS, 0, drafts),
+    ):
+        value = int(state[column])
+        if value < low or (high is not None and value > high):
+            raise _damaged(f"state column {column.name} is {value}")
+    if not np.isfinite(options).all():
+        raise _damaged("an option is no finite number")
+    if options[Option.TEMPERATURE] < 0 or options[Option.VERIFICATION] not in list(Verification):
+        raise _damaged("temperature or verification is out of range")
+
+
+def _damaged(why: str) -> GraphError:
+    return GraphError(
+        "record-damaged",
+        f"the record is not one that a prefill writes: {why}",
+        hint="write it with `Engine.prefill`, and change nothing in it",
+    )
