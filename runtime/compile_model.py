@@ -1,7 +1,7 @@
 """The chain from a model to plans: capture, rewrite, lower."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -224,7 +224,7 @@ def _header(
         source=str(Path(model).resolve()) if named else None,
         dtype=dtype,
         target=target.name,
-        limits=asdict(limits),
+        limits=limits.recorded(),
         strategy=strategy,
         stages=("serving", *plans),
     )

@@ -1,8 +1,8 @@
 """What a caller chooses of a compilation: sizes and the element format."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import cast
+from dataclasses import asdict, dataclass
+from typing import Any, cast
 
 from ascendfx.codegen.ascendc.work import StepSizes
 from ascendfx.ir.cache_block import blocks_for
@@ -103,6 +103,12 @@ class Limits:
     def drafts(self) -> int:
         """Draft tokens of a request in a step: all nodes of a tree but its root."""
         return sum(self.draft_tree) or self.draft_tokens
+
+    def recorded(self) -> dict[str, Any]:
+        """Return the limits as dumps and golden directories hold them, in the form of JSON."""
+        limits: dict[str, Any] = asdict(self)
+        tree = limits.pop("draft_tree")
+        return {**limits, "draft_tree": list(tree)} if tree else limits
 
     @property
     def context(self) -> int:

@@ -7,7 +7,6 @@ from torch import nn
 from ascendfx.ir.capture.capture_program import capture_program
 from ascendfx.ir.capture.captured_model import CapturedModel, ModelFacts
 from ascendfx.ir.capture.config_fields import count_in, end_ids_in
-from ascendfx.ir.capture.embedding_rows import small_table
 from ascendfx.ir.capture.module_source import array_of, source_of_module
 from ascendfx.ir.capture.without_values import copy_without_values
 from ascendfx.ir.diagnostic import GraphError
@@ -43,24 +42,10 @@ def capture_module(
     traced = capture_program(shell)
     config: Any = getattr(module, "config", None)
     plain: dict[str, Any] = config.to_dict() if hasattr(config, "to_dict") else {}
-    _check_vocabulary(traced.program)
     facts = facts_of(traced.program, type(module).__name__, plain)
     constants = ArraySource({name: array_of(tensor) for name, tensor in traced.constants.items()})
     source = LayeredSource((constants, weights or source_of_module(module, formats)))
     return CapturedModel(traced.program, source, facts, traced.remarks)
-
-
-def _check_vocabulary(program: Program) -> None:
-    vocabulary = program.main.output_types[0].shape[-1]
-    small = small_table(program, vocabulary) if isinstance(vocabulary, int) else None
-    if small:
-        rows, place = small
-        raise GraphError(
-            "small-embedding",
-            f"the model gives {vocabulary} tokens logits, but looks up {rows} token ids",
-            place,
-            hint="it could not read its own answer; give the embedding a row for every token",
-        )
 
 
 def facts_of(program: Program, name: str, config: dict[str, Any]) -> ModelFacts:

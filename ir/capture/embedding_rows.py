@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, Value
 from ascendfx.ir.location import Location
 from ascendfx.ir.ops import Call, Cast, GatherRows, Input, Reshape
@@ -44,3 +45,21 @@ def _read(program: Program, graph: Graph, ids: Sequence[Value]) -> Iterator[tupl
                 yield from _read(program, called, [formal for formal, v in pairs if v in known])
             case _:
                 pass
+
+
+def check_vocabulary(program: Program) -> None:
+    """Check that a model can read every token that it may answer with.
+
+    Raises:
+        GraphError: Its embedding has fewer rows than there are logits.
+    """
+    vocabulary = program.main.output_types[0].shape[-1]
+    small = small_table(program, vocabulary) if isinstance(vocabulary, int) else None
+    if small:
+        rows, place = small
+        raise GraphError(
+            "small-embedding",
+            f"the model gives {vocabulary} tokens logits, but looks up {rows} token ids",
+            place,
+            hint="it could not read its own answer; give the embedding a row for every token",
+        )

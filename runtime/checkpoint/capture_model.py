@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ascendfx.ir.capture.captured_model import CapturedModel
 from ascendfx.ir.capture.config_fields import block_in, count_in, end_ids_in
+from ascendfx.ir.capture.embedding_rows import check_vocabulary
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import ArraySource, LayeredSource
 from ascendfx.ir.tensor_type import DType
@@ -70,6 +71,7 @@ def capture_model(
         from ascendfx.ir.capture.capture_module import capture_module  # noqa: PLC0415  # torch
 
         main, captured = model, capture_module(model, dtype=dtype)
+    check_vocabulary(captured.program)
     if isinstance(drafts, bool):
         return captured
     _check_packages("torch")

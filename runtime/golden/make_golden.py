@@ -5,7 +5,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,7 +83,7 @@ class Subject:
         return {
             "target": self.target,
             "dtype": self.dtype,
-            "limits": asdict(self.limits),
+            "limits": self.limits.recorded(),
             "strategy": self.strategy,
         }
 

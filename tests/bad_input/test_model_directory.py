@@ -97,7 +97,8 @@ CASES: dict[str, tuple[Damage, str, str]] = {
     ),
     "weights are a folder": (
         lambda folder: ((folder / WEIGHTS).unlink(), (folder / WEIGHTS).mkdir()),
-        "error[damaged-file]: {folder}/model.safetensors cannot be read: Is a directory",
+        "error[damaged-file]: {folder}/model.safetensors is not a complete safetensors file: it is "
+        "no regular file",
         "",
     ),
     "index without a map": (

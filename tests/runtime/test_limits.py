@@ -1,5 +1,6 @@
 """Sizes of plans are whole numbers of at least one; remarks on those beyond the model's own."""
 
+import json
 from dataclasses import asdict
 from inspect import signature
 
@@ -70,3 +71,10 @@ def test_a_decode_step_has_a_row_of_each_request_and_a_prefill_step_those_of_one
     limits = Limits(max_batch=3, max_context=300, prefill_chunk=40)
     assert limits.step("decode") == StepSizes(3, 3, 300)
     assert limits.step("prefill") == StepSizes(40, 1, 300)
+
+
+@pytest.mark.parametrize("limits", [Limits(), Limits(draft_tokens=2), Limits(draft_tree=(3, 2))])
+def test_recorded_limits_are_read_back(limits: Limits) -> None:
+    recorded = limits.recorded()
+    assert json.loads(json.dumps(recorded)) == recorded
+    assert Limits(**recorded) == limits
