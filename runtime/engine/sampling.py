@@ -43,7 +43,8 @@ class Sampling:
     How drafts are verified, and what it guarantees:
 
     * ``"exact"``: a draft is accepted if it is the token that would have been drawn. The text is
-      the same with any drafts, and without.
+      the same with any drafts, and without (plans of other sizes may round otherwise, see
+      runtime/engine/README.md).
     * ``"rejection"``, ``"block"``: drafts are drawn from the draft layer, and accepted so that the
       text is *distributed* as without drafts; more of them are. Which text a seed gives depends on
       the drafts, and so on pauses for want of cache blocks. ``"block"`` decides about all drafts of
