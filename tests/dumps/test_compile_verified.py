@@ -16,6 +16,12 @@ from ascendfx.runtime.dumps.json_file import read_json_file
 from tests.dumps import planted
 
 
+class DropSums(planted.sums_dropped):
+    """The broken pass under a name of its own, as one of a user must have."""
+
+    name = "drop-sums"
+
+
 def test_the_bundled_model_is_verified_and_its_dump_is_sound(tmp_path: Path) -> None:
     compiled = compile_model(
         ascendfx.bundled_model(),
@@ -55,10 +61,10 @@ def test_a_model_without_weights_is_refused() -> None:
 
 
 def test_a_broken_pass_of_a_user_stops_and_is_found_again_in_its_dump(tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=r"error\[fidelity-broken\]: pass `drop-unused`") as caught:
+    with pytest.raises(GraphError, match=r"error\[fidelity-broken\]: pass `drop-sums`") as caught:
         compile_model(
             ascendfx.bundled_model(),
-            passes=(planted.sums_dropped(),),
+            passes=(DropSums(),),
             verify="each-pass",
             dump_dir=tmp_path / "dump",
             trace_folder=trace_folder_of(None),
@@ -66,7 +72,7 @@ def test_a_broken_pass_of_a_user_stops_and_is_found_again_in_its_dump(tmp_path: 
     assert caught.value.hint.startswith(f"`ascendfx reduce {tmp_path / 'dump'} -o case.json`")
     found = CliRunner().invoke(cli, ["bisect", str(tmp_path / "dump")])
     assert found.exit_code == 1, found.output
-    assert "pass: drop-unused (serving/11-drop-unused.ir), declared bitwise" in found.stdout
+    assert "pass: drop-sums (serving/11-drop-sums.ir), declared bitwise" in found.stdout
     assert "modeling_deepseek_v3.py:" in found.stdout
     case = tmp_path / "case.json"
     reduced = CliRunner().invoke(cli, ["reduce", str(tmp_path / "dump"), "-o", str(case)])

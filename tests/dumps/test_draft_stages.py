@@ -49,6 +49,7 @@ def test_two_draft_layers_serve_three_depths_and_change_no_token(
     assert names[len(by_name["decode"].compared) :] == [
         "close-step",
         "fuse-mtp",
+        "gather-earlier",
         "share-common",
         "drop-unused",
     ]

@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 import ascendfx
+from ascendfx.runtime.cli import commands
 from ascendfx.runtime.cli import main as main_module
 from ascendfx.runtime.cli.main import cli
 from ascendfx.runtime.emulator.error import EmulatorError
@@ -115,7 +116,7 @@ def test_a_fault_in_a_kernel_is_shown_without_traceback(
     def fail() -> None:
         raise EmulatorError("copy", 0, "AIV 0", "MTE2", 7, 64, "read beyond the tensor")
 
-    monkeypatch.setattr(main_module, "cli", fail)
+    monkeypatch.setattr(commands, "cli", fail)
     with pytest.raises(SystemExit) as stopped:
         main_module.main()
     assert stopped.value.code == 3
