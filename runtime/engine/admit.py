@@ -65,8 +65,9 @@ class RequestChecks:
         Raises:
             GraphError: It cannot go on here.
         """
-        check_record(record, self._tree.depth, self._config.vocabulary)
+        check_record(record, self._tree, self._config.vocabulary)
         record.check(model, self._tree.depth, caches)
+        self._check_choice(f"request {name}", record.options)
         self._check_ids(f"request {name}", record.tokens.tolist(), int(record.state[State.LIMIT]))
         return Entry(
             id=name,
@@ -103,6 +104,8 @@ class RequestChecks:
 
     def _entry(self, number: int, request: Request, name: int, *, polled: bool) -> Entry:
         ids = self._ids(number, request)
+        options = request.sampling.options()
+        self._check_choice(f"prompt {number}", options)
         most = self._tree.depth
         drafts = most if request.draft_tokens is None else request.draft_tokens
         if drafts > most:
@@ -122,34 +125,29 @@ class RequestChecks:
             name=f"prompt {number}" if not polled else f"request {name}",
             prompt=np.array(ids, np.int32),
             limit=request.max_new_tokens,
-            options=self._options(number, request),
+            options=options,
             state=state,
             stop_ids=self._stops(number, request),
             adaptive=request.draft_tokens is None,
             polled=polled,
         )
 
-    def _options(self, number: int, request: Request) -> NDArray[np.float32]:
-        """Return how tokens are chosen.
+    def _check_choice(self, name: str, options: NDArray[np.float32]) -> None:
+        """Check how tokens are chosen against the form of a step.
 
         Raises:
             GraphError: The rows of a step are a tree, which this does not work with.
         """
-        options = request.sampling.options()
         kind = Verification(int(options[Option.VERIFICATION]))
-        wants = f"verification `{kind.name.lower()}`"
-        if wants_penalties(options):
-            wants = "penalties"
-        elif kind is Verification.EXACT:
-            return options
-        if self._is_tree:
+        penalties = bool(wants_penalties(options))
+        if self._is_tree and (penalties or kind is not Verification.EXACT):
+            wants = "penalties" if penalties else f"verification `{kind.name.lower()}`"
             raise GraphError(
                 "draft-tree-request",
-                f"prompt {number} wants {wants}; the steps of this engine verify a draft tree",
+                f"{name} wants {wants}; the steps of this engine verify a draft tree",
                 hint='ask for verification="exact" without penalties, or compile with '
                 "`draft_tokens` instead of `draft_tree`: choices on a tree look at no drafts",
             )
-        return options
 
     def _ids(self, number: int, request: Request) -> tuple[int, ...]:
         prompt = request.prompt

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.draft_tree import DraftTree
 from ascendfx.ir.step_state import (
     OPTION_COLUMNS,
     STATE_COLUMNS,
@@ -20,12 +21,12 @@ from ascendfx.ir.step_state import (
 from ascendfx.runtime.engine.transfer_record import TransferRecord
 
 
-def check_record(record: TransferRecord, drafts: int, vocabulary: int) -> None:
+def check_record(record: TransferRecord, tree: DraftTree, vocabulary: int) -> None:
     """Check tensors, tokens, state and options of a record, and that caches hold numbers.
 
     Args:
         record: Of any origin.
-        drafts: Draft tokens of a step of the engine.
+        tree: Drafts of a step of the engine.
         vocabulary: Its tokens.
 
     Raises:
@@ -43,10 +44,9 @@ def check_record(record: TransferRecord, drafts: int, vocabulary: int) -> None:
     if not isinstance(record.caches, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise _damaged("`caches` is no mapping")
     _check_tokens(record, vocabulary)
-    _check_columns(record, drafts)
-    caches: Mapping[str, object] = record.caches
-    for name, rows in caches.items():
-        if not isinstance(rows, np.ndarray) or not np.isfinite(rows).all():
+    _check_columns(record, tree)
+    for name, rows in record.caches.items():
+        if not _is_finite(rows):
             raise _damaged(f"`{name}` holds something else than finite numbers")
 
 
@@ -60,17 +60,20 @@ def _is_id(token: object, vocabulary: int) -> bool:
     return isinstance(token, int | np.integer) and 0 <= int(token) < vocabulary
 
 
-def _check_columns(record: TransferRecord, drafts: int) -> None:
+def _is_finite(rows: object) -> bool:
+    return isinstance(rows, np.ndarray) and bool(np.isfinite(rows).all())
+
+
+def _check_columns(record: TransferRecord, tree: DraftTree) -> None:
     state, options = record.state, record.options
-    for column, low, high in (
-        (State.GENERATED, 0, 0),
-        (State.LIMIT, 1, None),
-        (State.MINIMUM, 0, None),
-        (State.DRAFTS, 0, drafts),
+    for column, fits in (
+        (State.GENERATED, state[State.GENERATED] == 0),
+        (State.LIMIT, state[State.LIMIT] > 0),
+        (State.MINIMUM, state[State.MINIMUM] >= 0),
+        (State.DRAFTS, state[State.DRAFTS] in tree.ends),
     ):
-        value = int(state[column])
-        if value < low or (high is not None and value > high):
-            raise _damaged(f"state column {column.name} is {value}")
+        if not fits:
+            raise _damaged(f"state column {column.name} is {state[column]}")
     if not np.isfinite(options).all():
         raise _damaged("an option is no finite number")
     if options[Option.TEMPERATURE] < 0 or options[Option.VERIFICATION] not in list(Verification):

@@ -10,10 +10,12 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import Option, State
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.request import Request
+from ascendfx.runtime.engine.sampling import Sampling
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.transfer_record import TransferRecord
 from tests.engine.fake_executor import FakeExecutor
 from tests.engine.toy_model import VOCABULARY, expected
+from tests.engine.tree_executor import TreeExecutor
 
 PROMPT = Request(prompt=[1, 16], max_new_tokens=20)
 
@@ -129,3 +131,23 @@ def test_what_is_no_executor_is_refused_and_nothing_changes() -> None:
         served.executor = 3  # type: ignore[assignment]
     assert served.executor is before
     assert served.generate([[1, 16]], max_new_tokens=20)[0].token_ids == expected(PROMPT)[0]
+
+
+def test_a_record_goes_on_in_a_tree_if_its_choice_fits() -> None:
+    def tree() -> Engine:
+        device = TreeExecutor((2, 1))
+        return Engine(ServingConfig(VOCABULARY, frozenset(), device.block, "m"), device)
+
+    record = tree().prefill(PROMPT)
+    served = tree()
+    served.start_from(record)
+    tokens: list[int] = []
+    while served.busy:
+        served.step(4)
+        tokens += [token for update in served.poll() for token in update.token_ids]
+    assert tuple(tokens) == expected(PROMPT)[0]
+    for sampling in (Sampling(verification="block"), Sampling(presence_penalty=1.0)):
+        with pytest.raises(GraphError, match=r"error\[draft-tree-request\]: request"):
+            served.start_from(replace(record, options=sampling.options()))
+    with pytest.raises(GraphError, match="DRAFTS is 1"):
+        served.start_from(with_state(State.DRAFTS, 1)(record))
