@@ -8,9 +8,9 @@ from ascendfx.codegen.ascendc.kernels.sample_drafts import (
     emit_sample_drafts,
     plan_sample_drafts,
 )
+from ascendfx.codegen.ascendc.lowering.dense_step import dense_step
 from ascendfx.codegen.ascendc.lowering.graph_context import GraphContext
 from ascendfx.codegen.ascendc.lowering.step import KernelStep
-from ascendfx.ir.graph import Value
 from ascendfx.ir.ops import BranchDrafts, SampleDrafts
 from ascendfx.ir.size import bind_size
 from ascendfx.ir.step_state import DRAFT_CANDIDATES
@@ -49,16 +49,8 @@ def select_sample_drafts(context: GraphContext, position: int) -> KernelStep:
         dtype=dtype,
         target=context.target,
     )
-    return KernelStep(
-        plan=plan,
-        emit=emit_sample_drafts,
-        name=f"sample_drafts_{op.depth}_of_{drafts}_n{columns}_{dtype.value}",
-        operands=tuple(
-            context.dense_operand(value, position) for value in (*node.operands, Value(position))
-        ),
-        position=position,
-        covers=(position,),
-    )
+    name = f"sample_drafts_{op.depth}_of_{drafts}_n{columns}_{dtype.value}"
+    return dense_step(context, position, plan, emit_sample_drafts, name)
 
 
 def select_branch_drafts(context: GraphContext, position: int) -> KernelStep:
@@ -84,12 +76,5 @@ def select_branch_drafts(context: GraphContext, position: int) -> KernelStep:
         dtype=dtype,
         target=context.target,
     )
-    made = (Value(position, i) for i in range(op.branches))
-    return KernelStep(
-        plan=plan,
-        emit=emit_branch_drafts,
-        name=f"branch_drafts_{op.depth}_b{op.branches}_n{columns}_{dtype.value}",
-        operands=tuple(context.dense_operand(value, position) for value in (*node.operands, *made)),
-        position=position,
-        covers=(position,),
-    )
+    name = f"branch_drafts_{op.depth}_b{op.branches}_n{columns}_{dtype.value}"
+    return dense_step(context, position, plan, emit_branch_drafts, name)

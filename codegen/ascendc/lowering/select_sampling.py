@@ -4,10 +4,10 @@ from ascendfx.codegen.ascendc.kernels.sample_tokens import (
     emit_sample_tokens,
     plan_sample_tokens,
 )
+from ascendfx.codegen.ascendc.lowering.dense_step import dense_step
 from ascendfx.codegen.ascendc.lowering.graph_context import GraphContext
 from ascendfx.codegen.ascendc.lowering.row_space import row_suffix
 from ascendfx.codegen.ascendc.lowering.step import KernelStep
-from ascendfx.ir.graph import Value
 from ascendfx.ir.ops import SampleTokens
 from ascendfx.ir.size import bind_size
 from ascendfx.ir.step_state import DRAFT_CANDIDATES
@@ -43,13 +43,5 @@ def select_sample_tokens(context: GraphContext, position: int) -> KernelStep:
         recorded=recorded,
     )
     suffix = f"_d{op.drafts}" if op.drafts else ""
-    return KernelStep(
-        plan=plan,
-        emit=emit_sample_tokens,
-        name=f"sample_tokens{row_suffix(chosen)}_n{columns}_{dtype.value}{suffix}",
-        operands=tuple(
-            context.dense_operand(value, position) for value in (*operands, Value(position))
-        ),
-        position=position,
-        covers=(position,),
-    )
+    name = f"sample_tokens{row_suffix(chosen)}_n{columns}_{dtype.value}{suffix}"
+    return dense_step(context, position, plan, emit_sample_tokens, name)

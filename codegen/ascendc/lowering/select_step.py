@@ -9,6 +9,7 @@ from ascendfx.codegen.ascendc.kernels.move_entries import emit_move_entries, pla
 from ascendfx.codegen.ascendc.kernels.shift_tokens import emit_shift_tokens, plan_shift_tokens
 from ascendfx.codegen.ascendc.kernels.verify_drafts import emit_verify_drafts, plan_verify_drafts
 from ascendfx.codegen.ascendc.kernels.verify_tree import emit_verify_tree, plan_verify_tree
+from ascendfx.codegen.ascendc.lowering.dense_step import dense_step
 from ascendfx.codegen.ascendc.lowering.graph_context import GraphContext
 from ascendfx.codegen.ascendc.lowering.step import KernelStep
 from ascendfx.ir.graph import Value
@@ -40,15 +41,8 @@ def select_verify_drafts(context: GraphContext, position: int) -> KernelStep:
         drafts=op.drafts,
         target=context.target,
     )
-    operands = (*node.operands, *(Value(position, i) for i in range(3)))
-    return KernelStep(
-        plan=plan,
-        emit=emit_verify_drafts,
-        name=f"verify_drafts_k{op.drafts}",
-        operands=tuple(context.dense_operand(value, position) for value in operands),
-        position=position,
-        covers=(position,),
-    )
+    name = f"verify_drafts_k{op.drafts}"
+    return dense_step(context, position, plan, emit_verify_drafts, name)
 
 
 def select_verify_tree(context: GraphContext, position: int) -> KernelStep:
@@ -68,15 +62,8 @@ def select_verify_tree(context: GraphContext, position: int) -> KernelStep:
         parents=op.parents,
         target=context.target,
     )
-    operands = (*node.operands, *(Value(position, i) for i in range(4)))
-    return KernelStep(
-        plan=plan,
-        emit=emit_verify_tree,
-        name=f"verify_tree_n{len(op.parents)}",
-        operands=tuple(context.dense_operand(value, position) for value in operands),
-        position=position,
-        covers=(position,),
-    )
+    name = f"verify_tree_n{len(op.parents)}"
+    return dense_step(context, position, plan, emit_verify_tree, name)
 
 
 def select_move_entries(context: GraphContext, position: int) -> KernelStep:
@@ -105,14 +92,8 @@ def select_move_entries(context: GraphContext, position: int) -> KernelStep:
         dtype=dtype,
         target=context.target,
     )
-    return KernelStep(
-        plan=plan,
-        emit=emit_move_entries,
-        name=f"move_entries_c{len(caches)}_{dtype.value}",
-        operands=tuple(context.dense_operand(value, position) for value in node.operands),
-        position=position,
-        covers=(position,),
-    )
+    name = f"move_entries_c{len(caches)}_{dtype.value}"
+    return dense_step(context, position, plan, emit_move_entries, name)
 
 
 def select_align_drafts(context: GraphContext, position: int) -> KernelStep:
@@ -136,16 +117,8 @@ def select_align_drafts(context: GraphContext, position: int) -> KernelStep:
         table_blocks=bind_size(context.graph.type_of(table).shape[1], context.capacity),
         target=context.target,
     )
-    made = (Value(position, i) for i in range(len(node.types)) if i not in op.in_place)
-    operands = (*node.operands, *made)
-    return KernelStep(
-        plan=plan,
-        emit=emit_align_drafts,
-        name=f"align_drafts_k{op.drafts}" + f"_n{op.nodes}" * bool(op.nodes),
-        operands=tuple(context.dense_operand(value, position) for value in operands),
-        position=position,
-        covers=(position,),
-    )
+    name = f"align_drafts_k{op.drafts}" + f"_n{op.nodes}" * bool(op.nodes)
+    return dense_step(context, position, plan, emit_align_drafts, name)
 
 
 def select_shift_tokens(context: GraphContext, position: int) -> KernelStep:
@@ -166,15 +139,8 @@ def select_shift_tokens(context: GraphContext, position: int) -> KernelStep:
         known=bind_size(known, context.capacity),
         target=context.target,
     )
-    operands = (*node.operands, Value(position))
-    return KernelStep(
-        plan=plan,
-        emit=emit_shift_tokens,
-        name=f"shift_tokens_known_{op.depth}" if op.known else "shift_tokens",
-        operands=tuple(context.dense_operand(value, position) for value in operands),
-        position=position,
-        covers=(position,),
-    )
+    name = f"shift_tokens_known_{op.depth}" if op.known else "shift_tokens"
+    return dense_step(context, position, plan, emit_shift_tokens, name)
 
 
 def select_advance_requests(context: GraphContext, position: int) -> KernelStep:
@@ -205,14 +171,8 @@ def select_advance_requests(context: GraphContext, position: int) -> KernelStep:
         parents=op.parents,
         target=context.target,
     )
-    return KernelStep(
-        plan=plan,
-        emit=emit_advance_requests,
-        name=f"advance_requests_{'n' if op.parents else 'k'}{op.drafts}",
-        operands=tuple(context.dense_operand(value, position) for value in node.operands),
-        position=position,
-        covers=(position,),
-    )
+    name = f"advance_requests_{'n' if op.parents else 'k'}{op.drafts}"
+    return dense_step(context, position, plan, emit_advance_requests, name)
 
 
 def _first_axis(context: GraphContext, value: Value) -> Dim:
