@@ -376,9 +376,9 @@ class Engine:
 
     def _forget(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
-            if self._entries.pop(entry.id, None) is entry:  # not one of an executor before
-                self._scheduler.cancel(entry)
-                self._scheduler.changed.pop(entry.id, None)
+            self._scheduler.cancel(entry)
+            self._scheduler.changed.pop(entry.id, None)
+            self._entries.pop(entry.id, None)
 
     def _progress_of(self, entry: Entry) -> int:
         if entry.finish_reason:

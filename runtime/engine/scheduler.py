@@ -284,7 +284,7 @@ class Scheduler:
         wait([flight.result for flight in self._flights])
         for entry in entries:
             if not entry.finish_reason:
-                entry.finish_reason, entry.place = "cancelled", -1
+                entry.finish_reason = "cancelled"
 
     def _start_over(self) -> None:
         """Put every request back into the queue, after a group whose end is not known.
