@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,20 @@ def test_packages_have_an_init() -> None:
     for folder in FOLDERS[:5]:
         for path in (ROOT / folder).rglob("*.py"):
             assert (path.parent / "__init__.py").is_file(), path
+
+
+def test_a_wheel_has_every_file_of_cpp() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    data: dict[str, list[str]] = settings["tool"]["setuptools"]["package-data"]
+    packed = {
+        path
+        for package, patterns in data.items()
+        for pattern in patterns
+        for path in ROOT.joinpath(*package.split(".")).glob(pattern)
+    }
+    own = ("codegen", "runtime")
+    files = {path for path in tracked(".h", ".cpp") if path.relative_to(ROOT).parts[0] in own}
+    assert files == {path.resolve() for path in packed if path.suffix in (".h", ".cpp")}
 
 
 @pytest.mark.parametrize("name", ["ir", "passes", "quant_passes", "codegen", "runtime"])

@@ -1,16 +1,19 @@
 """The passes over the places, compiled beside the plan runners."""
 
 import ctypes
+import functools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendfx.runtime.emulator.runner_tools import RunnerTools, runner_sources
+from ascendfx.runtime.emulator.runner_tools import RunnerTools
 from ascendfx.runtime.engine.device import GroupResult
 from ascendfx.runtime.engine.place_arrays import PlaceArrays, Room, Taken
 
 UNIT = "host_turn.cpp"
+"""The file beside this one."""
 
 _SIZES = ("places", "drafts", "block_tokens", "table_blocks", "width")
 _ARRAYS = (
@@ -19,6 +22,12 @@ _ARRAYS = (
     *("room", "grown_at", "grown", "ended", "taken_ids", "taken_ends", "taken_tokens"),
 )
 _NONE = np.zeros((2, 0), np.int32)
+
+
+@functools.cache
+def source_text() -> str:
+    """Return the text of `UNIT`; read once: it may be replaced while engines are made."""
+    return Path(__file__).with_name(UNIT).read_text(encoding="utf-8")
 
 
 class _Places(ctypes.Structure):
@@ -63,7 +72,7 @@ class NativeTurn:
         addresses = [_address(self._keep[name]) for name in _ARRAYS]
         self._struct = _Places(*sizes, *addresses)
         self._all = ctypes.byref(self._struct)
-        library = tools.build(UNIT, runner_sources()[UNIT])
+        library = tools.build(UNIT, source_text())
         # These hold the lock of Python: they are shorter than giving it away.
         number, pointer = ctypes.c_int32, ctypes.c_void_p
         reserve = ctypes.PYFUNCTYPE(number, pointer, number, number)

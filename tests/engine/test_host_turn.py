@@ -1,6 +1,10 @@
 """The passes over the places, native and on NumPy: whatever happens, both leave the same arrays."""
 
+import subprocess
+from pathlib import Path
+
 import numpy as np
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -17,7 +21,7 @@ from ascendfx.ir.step_state import STATE_COLUMNS, Finish, State
 from ascendfx.runtime.emulator.kernel_cache import default_cache_dir
 from ascendfx.runtime.emulator.runner_tools import tools_of_host
 from ascendfx.runtime.engine.device import GroupResult, Readable
-from ascendfx.runtime.engine.native_turn import NativeTurn
+from ascendfx.runtime.engine.native_turn import UNIT, NativeTurn, source_text
 from ascendfx.runtime.engine.numpy_turn import NumpyTurn
 from ascendfx.runtime.engine.place_arrays import PlaceArrays
 
@@ -138,3 +142,11 @@ class Turns(RuleBasedStateMachine):
 
 def test_both_forms_agree() -> None:
     run_state_machine_as_test(Turns, settings=settings(max_examples=60, deadline=None))
+
+
+@pytest.mark.parametrize("standard", ["c++17", "c++20"])
+def test_the_native_form_compiles_without_a_warning(tmp_path: Path, standard: str) -> None:
+    (tmp_path / UNIT).write_text(source_text())
+    strict = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-c"]
+    command = ["g++", f"-std={standard}", *strict, UNIT]
+    subprocess.run(command, cwd=tmp_path, check=True)

@@ -1,8 +1,8 @@
 // What the host does between two groups of steps, in one pass over its places each: reserve blocks,
 // read what a group did, take the tokens that callers lack. Nothing is allocated.
 //
-// runtime/engine/native_turn.py fills the struct, so keep both in step; numpy_turn.py beside it says
-// the same on NumPy, and tests/engine/test_host_turn.py compares them.
+// native_turn.py beside it fills the struct, so keep both in step; numpy_turn.py says the same on
+// NumPy, and tests/engine/test_host_turn.py compares them.
 #include <algorithm>
 #include <cstdint>
 
@@ -21,7 +21,7 @@ struct Room {
     int32_t longest;  // most cached tokens of a request
 };
 
-// The arrays of runtime/engine/place_arrays.py, by the same names. Sizes are those of a device.
+// The arrays of place_arrays.py, by the same names. Sizes are those of a device.
 struct Places {
     int32_t places;
     int32_t drafts;
