@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ascendfx.runtime.engine.request import Generation, Piece, Request, Update
     from ascendfx.runtime.engine.sampling import Sampling
     from ascendfx.runtime.engine.transfer_record import TransferRecord
+    from ascendfx.runtime.engine.updates import Updates
     from ascendfx.runtime.engine.verification import Relaxed, Typical
     from ascendfx.runtime.package.load_package import load
 
@@ -33,6 +34,7 @@ __all__ = [
     "TransferRecord",
     "Typical",
     "Update",
+    "Updates",
     "__version__",
     "bundled_model",
     "compile",
@@ -55,6 +57,7 @@ _HOME = {
     "TransferRecord": "ascendfx.runtime.engine.transfer_record",
     "Typical": "ascendfx.runtime.engine.verification",
     "Update": "ascendfx.runtime.engine.request",
+    "Updates": "ascendfx.runtime.engine.updates",
     "bundled_model": "ascendfx.find_bundled_model",
     "compile": "ascendfx.compiler",
     "load": "ascendfx.runtime.package.load_package",

@@ -29,6 +29,7 @@ from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.text_codec import TextCodec
 from ascendfx.runtime.engine.text_pieces import TextPieces
 from ascendfx.runtime.engine.transfer_record import TransferRecord
+from ascendfx.runtime.engine.updates import Updates
 from ascendfx.runtime.executor.step import StepExecutor
 from ascendfx.runtime.model_hash import model_hash
 
@@ -178,22 +179,18 @@ class Engine:
             warn(message)
         return done
 
-    def poll(self) -> list[Update]:
+    def poll(self) -> Updates:
         """Return what is new of each request since the last call, each token once and in order.
 
-        The last update of a request has its ``finish_reason``; its id is then forgotten.
+        It reads like a list of `Update`, whose last one of a request has its ``finish_reason``; the
+        id is then forgotten. `Updates` also tells the same in columns, for large batches.
         """
-        ids, ends, tokens = self._scheduler.places.turn.take()
-        update = tuple.__new__  # `Update(...)` takes twice as long
-        found = [
-            update(Update, (request, tokens[start:end], "", None, None))
-            for request, start, end in zip(ids, [0, *ends], ends, strict=False)
-        ]
-        for entry in [each for each in self._scheduler.changed.values() if each.polled]:
-            update = self._take(entry)
-            if update.token_ids or update.finish_reason:
-                found.append(update)
-        return found
+        taken = self._scheduler.places.turn.take()
+        changed = self._scheduler.changed
+        if not changed:
+            return Updates(taken)
+        rest = [self._take(each) for each in list(changed.values()) if each.polled]
+        return Updates(taken, [each for each in rest if each.token_ids or each.finish_reason])
 
     def cancel(self, request: int) -> None:
         """End a request; its last update says ``"cancelled"``, unless it had ended before.

@@ -110,10 +110,8 @@ class NativeTurn:
     def take(self) -> Taken:
         """Return the tokens that callers lack."""
         count = self._take(self._all)
-        if not count:
-            return Taken([], [], ())
-        ends = self._ends[:count].tolist()
-        return Taken(self._ids[:count].tolist(), ends, tuple(self._tokens[: ends[-1]].tolist()))
+        end = self._ends[count - 1] if count else 0
+        return Taken(self._ids[:count].copy(), self._ends[:count].copy(), self._tokens[:end].copy())
 
 
 def _address(array: NDArray[Any]) -> int:

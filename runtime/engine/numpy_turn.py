@@ -90,4 +90,4 @@ class NumpyTurn:
         columns = np.arange(int(counts.sum())) - np.repeat(ends - stops[places], counts)
         new = own.tokens[np.repeat(places, counts), columns]
         own.delivered[places] = stops[places]
-        return Taken(own.ids[places].tolist(), ends.tolist(), tuple(new.tolist()))
+        return Taken(own.ids[places], ends.astype(np.int32), new)

@@ -78,14 +78,14 @@ class Taken(NamedTuple):
     """Tokens that callers lacked.
 
     Attributes:
-        ids: Of the requests.
-        ends: Where the tokens of each end; they begin where those before it end.
-        tokens: Of all of them.
+        ids: i64, of the requests.
+        ends: i32, where the tokens of each end; they begin where those before it end.
+        tokens: i32, of all of them.
     """
 
-    ids: list[int]
-    ends: list[int]
-    tokens: tuple[int, ...]
+    ids: NDArray[np.int64]
+    ends: Ints
+    tokens: Ints
 
 
 class HostTurn(Protocol):

@@ -23,6 +23,7 @@ from ascendfx.runtime.engine.sampling import Sampling
 from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.verification import LOSSLESS
 from tests.engine.fake_executor import BreakdownError, FakeExecutor
+from tests.engine.test_updates import assert_columns_tell
 from tests.engine.toy_model import VOCABULARY, expected
 
 ENDS = frozenset({3})
@@ -149,6 +150,7 @@ class Schedules(RuleBasedStateMachine):
     @rule()
     def poll(self) -> None:
         updates = self.engine.poll()
+        assert_columns_tell(updates)
         assert len({each.request for each in updates}) == len(updates)
         for each in updates:
             assert each.request not in self.ended, "news of a request that had ended"
