@@ -1,6 +1,6 @@
 """Who runs in which group of steps: waiting requests, places, groups in flight."""
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -136,7 +136,7 @@ class Scheduler:
         if entry.finish_reason:
             return
         if entry.place < 0:
-            self.waiting.remove(entry)
+            del self.waiting[bisect_left(self.waiting, entry.id, key=lambda each: each.id)]
             entry.finish_reason = "cancelled"
             self.changed[entry.id] = entry
         else:
