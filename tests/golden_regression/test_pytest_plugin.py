@@ -21,6 +21,11 @@ def test_model(golden_compile):
 _ROOT = Path(__file__).parents[2]
 
 
+def environment(**more: str) -> dict[str, str]:
+    """Return this environment without what its owner tells pytest."""
+    return {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "PY_COLORS"))} | more
+
+
 def run(folder: Path, *arguments: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-p", "ascendfx.testing", "-p", "no:cacheprovider"]
     done = subprocess.run(
@@ -29,6 +34,7 @@ def run(folder: Path, *arguments: str) -> tuple[int, str]:
         text=True,
         check=False,
         cwd=folder,
+        env=environment(),
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -66,7 +72,10 @@ def test_record_compare_fail_rewrite(tmp_path: Path) -> None:
     assert run(tmp_path)[0] == 0
 
 
-def test_a_name_stays_in_its_folder(tmp_path: Path) -> None:
+def test_a_name_stays_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What who runs this suite tells pytest is not meant for the pytest that is run here.
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--collect-only")
+    monkeypatch.setenv("PYTEST_PLUGINS", "no_such_plugin")
     text = "def test_it(golden_compile):\n    golden_compile(None, '../other')\n"
     (tmp_path / "test_mine.py").write_text(text, encoding="utf-8")
     code, told = run(tmp_path)
@@ -101,6 +110,6 @@ def test_an_installation_has_the_plugin_and_asking_for_it_does_no_harm(
         text=True,
         check=False,
         cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": f"{installed.parent}{os.pathsep}{_ROOT}"},
+        env=environment(PYTHONPATH=f"{installed.parent}{os.pathsep}{_ROOT}"),
     )
     assert "golden_compile -- " in done.stdout, done.stdout + done.stderr
