@@ -5,6 +5,7 @@
 All times are of this machine and its emulator; they say nothing about the chip.
 """
 
+import argparse
 import statistics
 import tempfile
 import time
@@ -37,6 +38,9 @@ def decode_rate(engine: ascendfx.Engine, batch: int) -> float:
 
 def main() -> None:
     """Print the figures."""
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     with tempfile.TemporaryDirectory() as cache:
         cold, _ = build(cache)
         warm, engine = build(cache)

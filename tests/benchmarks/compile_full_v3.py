@@ -5,6 +5,7 @@
 Each size runs in a process of its own, so that its peak memory can be read.
 """
 
+import argparse
 import json
 import resource
 import subprocess
@@ -46,12 +47,17 @@ def compile_one(layers: int) -> dict[str, float]:
 
 def main() -> None:
     """Run every size and print the figures and the growth."""
-    if len(sys.argv) > 2 and sys.argv[1] == "--child":
-        print(json.dumps(compile_one(int(sys.argv[2]))))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("layers", nargs="*", type=int, default=[16, 61], help="sizes of the model")
+    parser.add_argument("--child", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child is not None:
+        print(json.dumps(compile_one(options.child)))
         return
-    sizes = [int(each) for each in sys.argv[1:]] or [16, 61]
     results = []
-    for layers in sizes:
+    for layers in options.layers:
         done = subprocess.run(
             [sys.executable, __file__, "--child", str(layers)],
             check=True,

@@ -3,6 +3,7 @@
 python tests/benchmarks/import_time.py
 """
 
+import argparse
 import statistics
 import subprocess
 import sys
@@ -21,6 +22,9 @@ def seconds(code: str) -> float:
 
 def main() -> None:
     """Print the medians of pairs and their ratio."""
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     seconds(IMPORT)  # fills the disk cache
     pairs = [(seconds("pass"), seconds(IMPORT)) for _ in range(PAIRS)]
     empty, loaded = (statistics.median(each) for each in zip(*pairs, strict=True))

@@ -7,11 +7,11 @@ browser's own performance observer says (first contentful paint), from a file, m
 loads in headless Chromium; "ready" is when every part of the page answers.
 """
 
+import argparse
 import statistics
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -50,11 +50,11 @@ def dump_full_v3(directory: Path) -> None:
     compile_model(model, limits=Limits(max_batch=32, max_context=4096), dump_dir=directory)
 
 
-def dumps(scratch: Path) -> Iterator[tuple[str, Path]]:
+def dumps(named: Sequence[str], scratch: Path) -> Iterator[tuple[str, Path]]:
     """Yield what to look at."""
-    for name in sys.argv[1:]:
+    for name in named:
         yield name, Path(name)
-    if not sys.argv[1:]:
+    if not named:
         for name, write in (("bundled model", dump_bundled), ("V3, 671 B", dump_full_v3)):
             write(scratch / name)
             yield name, scratch / name
@@ -77,9 +77,14 @@ def load_seconds(browser: Any, page: Path) -> tuple[float, float]:
 
 def main() -> None:
     """Print the figures."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("dumps", nargs="*", metavar="DUMP", help="folders to look at")
+    named = parser.parse_args().dumps
     place = find_browser()
     with tempfile.TemporaryDirectory() as scratch:
-        for name, dump in dumps(Path(scratch)):
+        for name, dump in dumps(named, Path(scratch)):
             page = Path(scratch) / "page.html"
             start = time.perf_counter()
             size = write_page(read_whole_dump(dump), page)
