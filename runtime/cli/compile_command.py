@@ -8,14 +8,16 @@ from ascendfx.passes.verification.verify_pass import table_lines, texts_line
 from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.counted import counted
-from ascendfx.runtime.cli.option_words import in_options, options_of
+from ascendfx.runtime.cli.limit_options import limit_options, refuse_idle_limits
+from ascendfx.runtime.cli.option_words import in_options, options_of, wrong_options
 from ascendfx.runtime.cli.output_file import check_apart
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.limits import Limits
+from ascendfx.runtime.package.one_part import one_part
 from ascendfx.runtime.package.save_package import check_place, save_package
-from ascendfx.runtime.start_verifier import LENGTH, TEXTS
+from ascendfx.runtime.start_verifier import LENGTH, TEXTS, check_mode
 
 
 @click.command("compile", short_help="Compile a model directory to a package.")
@@ -29,13 +31,9 @@ from ascendfx.runtime.start_verifier import LENGTH, TEXTS
 )
 @options.target
 @options.dtype
-@options.max_batch
-@options.max_context
-@options.prefill_chunk
-@options.cache_blocks
-@options.draft_tokens
-@options.draft_tree
+@limit_options
 @options.draft_chaining
+@options.plans
 @options.strategy
 @options.verify
 @options.verify_tokens
@@ -46,13 +44,9 @@ def compile_command(
     output: Path,
     target: str,
     dtype: str | None,
-    max_batch: int,
-    max_context: int,
-    prefill_chunk: int,
-    cache_blocks: int | None,
-    draft_tokens: int,
-    draft_tree: tuple[int, ...],
+    limits: Limits,
     draft_chaining: str,
+    plans: tuple[str, ...],
     strategy: str,
     verify: str | None,
     verify_length: int | None,
@@ -60,11 +54,11 @@ def compile_command(
     kernel_cache: Path | None,
 ) -> None:
     """Compile the Hugging Face directory MODEL to a package of kernels, plans and weights."""
+    with wrong_options():
+        check_mode(verify, length=verify_length)
+    refuse_idle_limits(limits, plans)
     check_place(output)
     check_apart(output, dump_dir)
-    limits = Limits(
-        max_batch, max_context, prefill_chunk, cache_blocks, draft_tokens, draft_tree=draft_tree
-    )
     with terminal_progress() as progress:
         compiled = compile_model(
             model,
@@ -79,6 +73,8 @@ def compile_command(
             trace_folder=trace_folder_of(kernel_cache),
             progress=progress,
         )
+        # Both are compiled in any case: halves of a model know each other by the hash of both.
+        compiled = one_part(compiled, plans)
         save_package(compiled, output, progress=progress)
     if compiled.checks:
         total = sum(check.seconds for check in compiled.checks)

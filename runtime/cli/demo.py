@@ -10,6 +10,7 @@ import click
 from ascendfx.find_bundled_model import bundled_model
 from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli import options
+from ascendfx.runtime.cli.option_words import wrong_options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.limits import Limits
@@ -36,6 +37,8 @@ def demo(
     The golden tokens are those of transformers, eager, float32. Times are of the emulator on this
     machine; they say nothing about the chip.
     """
+    with wrong_options():
+        limits = Limits(draft_tokens=draft_tokens, draft_tree=draft_tree)
     golden = json.loads((bundled_model() / "golden_generations.json").read_text(encoding="utf-8"))
     items = golden["items"]
     start = time.perf_counter()
@@ -44,7 +47,7 @@ def demo(
             bundled_model(),
             target,
             dtype="float32",
-            limits=Limits(draft_tokens=draft_tokens, draft_tree=draft_tree),
+            limits=limits,
             dump_dir=dump_dir,
             trace_folder=trace_folder_of(kernel_cache),
             progress=progress,

@@ -9,6 +9,7 @@ import click
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.counted import counted
 from ascendfx.runtime.cli.encoded_prompts import encoded_prompts
+from ascendfx.runtime.cli.limit_options import limit_options, refuse_idle_limits
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.golden.check_golden import Checked, check_golden, recorded_subject
@@ -43,10 +44,8 @@ def golden() -> None:
 )
 @options.target
 @options.dtype
-@options.max_batch
-@options.max_context
-@options.prefill_chunk
-@options.cache_blocks
+@limit_options
+@options.draft_chaining
 @options.strategy
 @options.kernel_cache
 def record(
@@ -56,10 +55,8 @@ def record(
     new_tokens: int,
     target: str,
     dtype: str | None,
-    max_batch: int,
-    max_context: int,
-    prefill_chunk: int,
-    cache_blocks: int | None,
+    limits: Limits,
+    draft_chaining: str,
     strategy: str,
     kernel_cache: Path | None,
 ) -> None:
@@ -68,12 +65,14 @@ def record(
     Without -p it is run on two random texts. Refused if the outputs break the fidelity that the
     passes declare.
     """
+    refuse_idle_limits(limits)
     subject = Subject(
         model,
         target,
         dtype,
-        Limits(max_batch, max_context, prefill_chunk, cache_blocks),
+        limits,
         strategy,
+        draft_chaining=draft_chaining,
         tokens=_encoded(model, prompts),
         new_tokens=new_tokens,
         kernel_cache=kernel_cache,

@@ -15,6 +15,7 @@ from ascendfx.runtime.limits import DEFAULT_LIMITS, DTYPES, MOST_DRAFTS
 from ascendfx.runtime.presets import STRATEGIES
 from ascendfx.runtime.start_verifier import LENGTH, LONGEST, MODES
 
+PLANS = ("decode", "prefill")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -50,6 +51,27 @@ class _Tree(click.ParamType[tuple[int, ...]]):
             return tuple(int(each) for each in str(value).split(",") if value)
         except ValueError:
             return self.fail(f"`{value}` is no list of numbers such as 3,2,1", param, ctx)
+
+
+class _Plans(click.ParamType[tuple[str, ...]]):
+    """Kinds of steps, with commas between them."""
+
+    name = "plans"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Return their names, each once."""
+        if isinstance(value, tuple):
+            return value
+        names = tuple(
+            dict.fromkeys(name for part in str(value).split(",") if (name := part.strip()))
+        )
+        unknown = [each for each in names if each not in PLANS]
+        if unknown or not names:
+            what = f"no plan is called `{unknown[0]}`" if unknown else "no plan is asked for"
+            return self.fail(f"{what}; known: {', '.join(PLANS)}", param, ctx)
+        return names
 
 
 def _aliases() -> str:
@@ -119,6 +141,22 @@ draft_tree: Decorator = click.option(
     metavar="B,B,..",
     help="Candidates that draft layers propose at each depth, such as 3,2,1, instead of "
     "--draft-tokens.",
+)
+group_steps: Decorator = click.option(
+    "--group-steps",
+    type=_SIZE,
+    default=DEFAULT_LIMITS.group_steps,
+    show_default=True,
+    help="Decode steps whose tokens the device keeps until the host reads them.",
+)
+plans: Decorator = click.option(
+    "--plans",
+    type=_Plans(),
+    default=",".join(PLANS),
+    show_default=True,
+    metavar="NAME,..",
+    help="Kinds of steps that the package has; one alone for an engine that only reads prompts, "
+    "or only goes on from there.",
 )
 draft_chaining: Decorator = click.option(
     "--draft-chaining",

@@ -8,13 +8,16 @@ import click
 
 from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli import options
+from ascendfx.runtime.cli.idle_options import refuse_idle
+from ascendfx.runtime.cli.option_words import wrong_options
 from ascendfx.runtime.cli.output_file import prepare_beside
 from ascendfx.runtime.cli.read_text import read_text
-from ascendfx.runtime.cli.sampling_options import sampling_options
+from ascendfx.runtime.cli.sampling_options import SPELLED, sampling_options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.engine.engine import Engine
+from ascendfx.runtime.engine.request import Request
 from ascendfx.runtime.engine.sampling import Sampling
 from ascendfx.runtime.package.load_package import load
 from ascendfx.runtime.package.save_package import MANIFEST
@@ -38,6 +41,28 @@ from ascendfx.runtime.start_engine import start_engine
     show_default=True,
     help="Limit per prompt.",
 )
+@click.option(
+    "--min-new-tokens",
+    type=click.IntRange(min=0),
+    default=0,
+    show_default=True,
+    help="No token that ends a text is taken before so many.",
+)
+@click.option(
+    "--stop-id",
+    "stop_ids",
+    type=click.IntRange(0, 2**31 - 1),
+    multiple=True,
+    metavar="ID",
+    help="A token id that ends a text, too; may be repeated.",
+)
+@click.option(
+    "--draft-tokens",
+    type=click.IntRange(min=0),
+    default=None,
+    metavar="K",
+    help="Draft tokens per step, at most those that the package was compiled with; default: all.",
+)
 @click.option("--ignore-eos", is_flag=True, help="Go on behind end tokens.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @click.option(
@@ -60,6 +85,9 @@ def run(
     prompts: tuple[str, ...],
     prompts_file: Path | None,
     max_new_tokens: int,
+    min_new_tokens: int,
+    stop_ids: tuple[int, ...],
+    draft_tokens: int | None,
     executor: str,
     kernel_cache: Path | None,
     sampling: Sampling,
@@ -74,13 +102,13 @@ def run(
     With --executor reference, PACKAGE is the Hugging Face directory of the model: its graph is
     interpreted on the checkpoint, which a package does not hold.
     """
-    texts = list(prompts)
-    if prompts_file:
-        texts += [line for line in read_text(prompts_file).splitlines() if line.strip()]
-        if not texts:
-            raise click.UsageError(f"{prompts_file} holds no prompt: all its lines are blank")
-    if not texts:
-        raise click.UsageError("no prompt: pass -p TEXT or --prompts-file FILE")
+    with wrong_options():
+        Request(prompt=(), max_new_tokens=max_new_tokens, stop_ids=stop_ids)
+    if executor == "reference":
+        refuse_idle(("verify",), "with --executor reference", "run a package in the emulator")
+    texts = _texts(prompts, prompts_file)
+    with wrong_options(SPELLED):
+        samplings = [replace(sampling, seed=sampling.seed + i) for i in range(len(texts))]
     if metrics:
         prepare_beside(metrics, package)
     with terminal_progress() as progress:
@@ -97,8 +125,11 @@ def run(
         results = engine.generate(
             texts,
             max_new_tokens=max_new_tokens,
+            min_new_tokens=min_new_tokens,
             stop_at_eos=not ignore_eos,
-            sampling=[replace(sampling, seed=sampling.seed + i) for i in range(len(texts))],
+            stop_ids=stop_ids,
+            sampling=samplings,
+            draft_tokens=draft_tokens,
             progress=lambda done, total: progress("tokens", done, total),
         )
     if metrics:
@@ -114,6 +145,17 @@ def run(
             click.echo(json.dumps(line, ensure_ascii=False))
         else:
             click.echo(f"{prompt}{result.text}\n")
+
+
+def _texts(prompts: tuple[str, ...], file: Path | None) -> list[str]:
+    texts = list(prompts)
+    if file:
+        texts += [line for line in read_text(file).splitlines() if line.strip()]
+        if not texts:
+            raise click.UsageError(f"{file} holds no prompt: all its lines are blank")
+    if not texts:
+        raise click.UsageError("no prompt: pass -p TEXT or --prompts-file FILE")
+    return texts
 
 
 def _interpreted(model: Path, kernel_cache: Path | None, progress: Progress) -> Engine:

@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from ascendfx.runtime.cli.idle_options import refuse_idle
+from ascendfx.runtime.cli.option_words import wrong_options
 from ascendfx.runtime.engine.sampling import Sampling
 from ascendfx.runtime.engine.verification import LOSSLESS, LOSSY, NAMES, Relaxed, Typical
 
@@ -38,6 +40,16 @@ _PARAMETERS = (
     ("relaxed_top_k", int, _RELAXED.top_k, "LOSSY: of --verification relaxed."),
     ("relaxed_delta", float, _RELAXED.delta, "LOSSY: of --verification relaxed."),
 )
+_CUTS = ("top_k", "top_p", "min_p")
+"""What leaves tokens out of a draw; the most likely one always stays."""
+
+
+def _spelled(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
+SPELLED = {name: _spelled(name) for name, *_ in _OPTIONS}
+"""Option of each argument of `Sampling`."""
 
 
 def sampling_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,7 +60,9 @@ def sampling_options(command: Callable[..., Any]) -> Callable[..., Any]:
         options = {name: given.pop(name) for name, *_ in _OPTIONS}
         own = {name: given.pop(name) for name, *_ in _PARAMETERS}
         named = given.pop("verification")
-        sampling = Sampling(**options, verification=_verification(named, own))
+        with wrong_options(SPELLED):
+            sampling = Sampling(**options, verification=_verification(named, own))
+        _refuse_idle(sampling, named)
         return command(sampling=sampling, **given)
 
     for name, kind, default, text in reversed(_PARAMETERS):
@@ -59,15 +73,32 @@ def sampling_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return chosen
 
 
+def _refuse_idle(sampling: Sampling, verification: str) -> None:
+    if not sampling.temperature:
+        where = "at --temperature 0, which takes the most likely token"
+        refuse_idle(_CUTS, where, "pass a --temperature above 0")
+    for name in LOSSY:
+        if name != verification:
+            own = [each for each, *_ in _PARAMETERS if each.startswith(f"{name}_")]
+            way = f"--verification {name}"
+            refuse_idle(own, f"without {way}", f"pass {way}, which is lossy")
+
+
 def _option(name: str, kind: type, default: object, text: str) -> Callable[..., Any]:
-    return click.option(
-        f"--{name.replace('_', '-')}", type=kind, default=default, show_default=True, help=text
-    )
+    return click.option(_spelled(name), type=kind, default=default, show_default=True, help=text)
 
 
 def _verification(name: str, own: dict[str, Any]) -> str | Typical | Relaxed:
     if name == "typical":
-        return Typical(threshold=own["typical_threshold"], alpha=own["typical_alpha"])
+        with wrong_options(_spelled_of("typical")):
+            return Typical(threshold=own["typical_threshold"], alpha=own["typical_alpha"])
     if name == "relaxed":
-        return Relaxed(top_k=own["relaxed_top_k"], delta=own["relaxed_delta"])
+        with wrong_options(_spelled_of("relaxed")):
+            return Relaxed(top_k=own["relaxed_top_k"], delta=own["relaxed_delta"])
     return name
+
+
+def _spelled_of(kind: str) -> dict[str, str]:
+    """Return the option of each argument of `Typical` or `Relaxed`."""
+    own = [name for name, *_ in _PARAMETERS if name.startswith(f"{kind}_")]
+    return {name.removeprefix(f"{kind}_"): _spelled(name) for name in own}

@@ -9,6 +9,7 @@ import click
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.runtime.checked_limit import checked_limit
+from ascendfx.runtime.cli.idle_options import refuse_idle
 from ascendfx.runtime.cli.options import Decorator
 from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.dumps.dump_weights import weights_for
@@ -69,6 +70,12 @@ def weights_and_tokens(
     verified = dump.header.verify or {}
     weights = weights_for(dump, program, checkpoint=checkpoint, seed=seed)
     given = verified.get("tokens") if length is None else None
+    if given is not None:
+        refuse_idle(
+            ("tokens_seed",),
+            f"where the dump {dump.directory.name} holds the texts",
+            "pass --verify-tokens N for random ones",
+        )
     if length is None:
         length = checked_limit(
             "the length of texts in the dump", verified.get("length", LENGTH), least=1, most=LONGEST

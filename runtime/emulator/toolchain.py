@@ -147,6 +147,5 @@ def cache_not_writable(directory: Path, why: str) -> GraphError:
     return GraphError(
         code="cache-not-writable",
         reason=f"compiled kernels cannot be stored under {directory}: {why}",
-        hint="free some space or name another folder: `kernel_cache=...`, `--kernel-cache` or "
-        "`XDG_CACHE_HOME`",
+        hint="free some space or name another folder: `kernel_cache` or `XDG_CACHE_HOME`",
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import TensorsByKey
+from ascendfx.passes.expose_hidden import CHAININGS
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.golden.changed_text import Change, changed_code, changed_programs
 from ascendfx.runtime.golden.golden_directory import Golden, read_golden
@@ -67,6 +68,7 @@ def recorded_subject(golden: Golden, model: Path | None = None) -> Subject:
             options["dtype"],
             limits,
             options["strategy"],
+            draft_chaining=options.get("draft_chaining", CHAININGS[0]),
             tokens=header.tokens,
             new_tokens=header.new_tokens,
         )

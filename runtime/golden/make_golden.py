@@ -14,7 +14,8 @@ import numpy as np
 
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
-from ascendfx.ir.tensor_source import TensorsByKey, TensorSource
+from ascendfx.ir.tensor_source import TensorsByKey
+from ascendfx.passes.expose_hidden import CHAININGS
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.random_weights import checkpoint_types
 from ascendfx.passes.rule import Rule
@@ -60,6 +61,8 @@ class Subject:
         strategy: How forms are chosen.
         rules: Registered rules of the caller.
         passes: Passes of the caller.
+        draft: A draft layer of the caller; None: those of the checkpoint, where drafts are wanted.
+        draft_chaining: Which hidden state draft layers read.
         tokens: Texts as token ids; None: two random ones.
         new_tokens: How many tokens the emitted kernels generate from each text in the emulator;
             0: they are not run.
@@ -73,6 +76,8 @@ class Subject:
     strategy: str = "ordered"
     rules: Sequence[Rule] = ()
     passes: Sequence[ProgramPass] = ()
+    draft: "nn.Module | None" = None
+    draft_chaining: str = CHAININGS[0]
     tokens: Sequence[Sequence[int]] | None = None
     new_tokens: int = 0
     kernel_cache: Path | None = None
@@ -80,11 +85,13 @@ class Subject:
     @property
     def options(self) -> dict[str, Any]:
         """What a golden directory records of the options."""
+        chaining = self.draft_chaining
         return {
             "target": self.target,
             "dtype": self.dtype,
             "limits": self.limits.recorded(),
             "strategy": self.strategy,
+            **({} if chaining == CHAININGS[0] else {"draft_chaining": chaining}),
         }
 
 
@@ -123,6 +130,8 @@ def make_golden(
         strategy=subject.strategy,
         rules=subject.rules,
         passes=subject.passes,
+        draft=subject.draft,
+        draft_chaining=subject.draft_chaining,
         dump_dir=folder / DUMP,
         trace_folder=trace_folder_of(subject.kernel_cache),
         progress=progress,
@@ -140,7 +149,7 @@ def make_golden(
         tokens=ids.tolist(),
         new_tokens=subject.new_tokens,
         generated=_generated(compiled, ids, subject, progress),
-        weights=_hashes(captured, compiled.source),
+        weights=_hashes(captured, compiled),
     )
     _make_portable(folder / DUMP)
     write_golden(folder, header, outputs)
@@ -182,11 +191,14 @@ def _generated(
     return [list(each.token_ids) for each in texts]
 
 
-def _hashes(captured: Program, source: TensorSource) -> dict[str, str]:
-    """Return a hash per tensor; one tensor is held at a time."""
+def _hashes(captured: Program, compiled: CompiledModel) -> dict[str, str]:
+    """Return a hash per tensor, those of draft layers included; one tensor is held at a time."""
+    of_plans = {key for spec in compiled.weights for key in spec.keys}
     return {
-        key: hashlib.sha256(np.ascontiguousarray(source.load(key)).tobytes()).hexdigest()[:32]
-        for key in sorted(checkpoint_types(captured))
+        key: hashlib.sha256(np.ascontiguousarray(compiled.source.load(key)).tobytes()).hexdigest()[
+            :32
+        ]
+        for key in sorted(of_plans.union(checkpoint_types(captured)))
     }
 
 

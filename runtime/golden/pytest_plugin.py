@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ UPDATE = "--update-ascendfx-golden"
 FOLDER = "ascendfx_golden"
 """Golden directories lie in this folder beside the test."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-_LIMITS = ("max_batch", "max_context", "prefill_chunk", "cache_blocks")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -57,9 +56,10 @@ class GoldenCompile:
             tokens: Texts as token ids; None: the recorded ones, at first two random ones.
             new_tokens: How many tokens the emitted kernels generate from each text in the emulator;
                 0: they are not run.
-            compile_options: ``target``, ``dtype``, ``strategy``, ``rules``, ``passes`` and the
-                limits ``max_batch``, ``max_context``, ``prefill_chunk``, ``cache_blocks``, as of
-                `ascendfx.compile`.
+            compile_options: ``target``, ``dtype``, ``strategy``, ``rules``, ``passes``, ``draft``,
+                ``draft_chaining`` and the limits: ``max_batch``, ``max_context``,
+                ``prefill_chunk``, ``cache_blocks``, ``draft_tokens``, ``draft_tree``,
+                ``group_steps``; as of `ascendfx.compile`.
 
         Raises:
             GraphError: The model cannot be compiled, or the golden directory is damaged.
@@ -98,7 +98,8 @@ def _subject(
     from ascendfx.runtime.golden.make_golden import Subject  # noqa: PLC0415  # slow
     from ascendfx.runtime.limits import Limits  # noqa: PLC0415
 
-    limits = Limits(**{name: options.pop(name) for name in _LIMITS if name in options})
+    names = [field.name for field in fields(Limits) if field.name in options]
+    limits = Limits(**{name: options.pop(name) for name in names})
     return Subject(model, limits=limits, tokens=tokens, new_tokens=new_tokens, **options)
 
 

@@ -30,7 +30,7 @@ def test_cancelling_who_waits_compares_with_few(
 
     served = engine()
     ids = served.start([Request(prompt=[1], max_new_tokens=2)] * REQUESTS)
-    for entry in served._entries.values():
+    for entry in served._entries.values():  # pyright: ignore[reportPrivateUsage]
         entry.id = Compared(entry.id)
     monkeypatch.setattr(Entry, "__eq__", equal)
     Compared.times = 0

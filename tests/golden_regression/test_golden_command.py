@@ -5,14 +5,22 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 from click.testing import CliRunner, Result
+from torch import Tensor, nn
 from transformers import DeepseekV3Config
 
 import ascendfx
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.cli.main import cli
-from ascendfx.runtime.golden.check_golden import check_golden
-from ascendfx.runtime.golden.golden_directory import HEADER, OUTPUTS, read_golden
+from ascendfx.runtime.golden.check_golden import check_golden, recorded_subject
+from ascendfx.runtime.golden.golden_directory import (
+    HEADER,
+    OUTPUTS,
+    Golden,
+    GoldenHeader,
+    read_golden,
+)
 from ascendfx.runtime.golden.make_golden import Subject
 from ascendfx.runtime.golden.record_golden import record_golden
 from ascendfx.runtime.limits import Limits
@@ -130,23 +138,58 @@ def test_tokens_of_the_emitted_kernels_are_compared(golden_copy: Path) -> None:
     assert found.changes[0].what.startswith("text 0: generated token 0 was 1, is ")
 
 
+SMALL = DeepseekV3Config(
+    hidden_size=16,
+    intermediate_size=16,
+    num_hidden_layers=1,
+    num_attention_heads=2,
+    num_key_value_heads=2,
+    vocab_size=40,
+    kv_lora_rank=8,
+    q_lora_rank=8,
+    qk_nope_head_dim=8,
+    qk_rope_head_dim=8,
+    v_head_dim=8,
+    first_k_dense_replace=1,
+)
+
+
 def test_a_module_is_recorded_without_a_place(tmp_path: Path) -> None:
-    config = DeepseekV3Config(
-        hidden_size=16,
-        intermediate_size=16,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-        vocab_size=40,
-        kv_lora_rank=8,
-        q_lora_rank=8,
-        qk_nope_head_dim=8,
-        qk_rope_head_dim=8,
-        v_head_dim=8,
-        first_k_dense_replace=1,
-    )
-    record_golden(Subject(random_model(config, seed=0), limits=Limits(2, 256)), tmp_path / "golden")
+    record_golden(Subject(random_model(SMALL, seed=0), limits=Limits(2, 256)), tmp_path / "golden")
     with pytest.raises(GraphError, match=r"error\[golden-of-module\]"):
         check_golden(tmp_path / "golden")
-    again = Subject(random_model(config, seed=0), limits=Limits(2, 256))
+    again = Subject(random_model(SMALL, seed=0), limits=Limits(2, 256))
     assert not check_golden(tmp_path / "golden", lambda _: again).lines
+
+
+class Drafting(nn.Module):
+    """Proposes what one projection says of token and hidden state."""
+
+    def __init__(self, width: float) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(40, 16), nn.Linear(32, 40, bias=False)
+        self.embed.weight.data[:] = width
+        self.head.weight.data[:] = torch.arange(32.0) / 32
+
+    def forward(self, ids: Tensor, hidden: Tensor) -> Tensor:
+        return self.head(torch.cat([self.embed(ids), hidden], -1))
+
+
+def test_draft_layers_are_recorded_too(tmp_path: Path) -> None:
+    def drafting(width: float = 1.0) -> Subject:
+        limits = Limits(2, 256, draft_tokens=2)
+        return Subject(random_model(SMALL, seed=0), limits=limits, draft=Drafting(width))
+
+    record_golden(drafting(), tmp_path / "golden")
+    assert not check_golden(tmp_path / "golden", lambda _: drafting()).lines
+    (said, weight, *_) = check_golden(tmp_path / "golden", lambda _: drafting(2.0)).lines
+    assert said.startswith("weights: 1 of ")
+    assert weight == "  draft.embed.weight"
+
+
+def test_recorded_options_are_those_of_the_subject(tmp_path: Path) -> None:
+    limits = Limits(2, 256, draft_tree=(2, 1), group_steps=3)
+    subject = Subject(tmp_path, limits=limits, draft_chaining="pre-norm")
+    header = GoldenHeader(str(tmp_path), subject.options, [[1]], 0, [], {})
+    again = recorded_subject(Golden(tmp_path, header, {}))
+    assert (again.limits, again.draft_chaining) == (limits, "pre-norm")

@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from ascendfx.runtime.golden.pytest_plugin import (
+    _subject,  # pyright: ignore[reportPrivateUsage]
+)
+
 _TEST = """
 import ascendfx
 from tests.golden_regression.passes_of_a_user import {name}
@@ -81,6 +85,13 @@ def test_a_name_stays_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     code, told = run(tmp_path)
     assert code == 1
     assert "'../other' is no name of a folder" in told
+
+
+def test_the_fixture_takes_every_limit() -> None:
+    given = {"max_batch": 2, "draft_tokens": 2, "draft_tree": (2, 1), "group_steps": 3}
+    subject = _subject("model", None, 0, {**given, "draft_chaining": "pre-norm"})
+    assert {name: getattr(subject.limits, name) for name in given} == given
+    assert subject.draft_chaining == "pre-norm"
 
 
 @pytest.mark.parametrize("module", ["ascendfx.testing"])

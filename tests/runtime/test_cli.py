@@ -4,6 +4,8 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -11,6 +13,7 @@ from click.testing import CliRunner
 import ascendfx
 from ascendfx.runtime.cli import commands
 from ascendfx.runtime.cli import main as main_module
+from ascendfx.runtime.cli import run as run_module
 from ascendfx.runtime.cli.main import cli
 from ascendfx.runtime.emulator.error import EmulatorError
 from ascendfx.runtime.engine.metrics_file import read_metrics
@@ -108,6 +111,32 @@ def test_compile_then_run_continues_a_prompt(tmp_path: Path) -> None:
     done = command(*prompt, str(package / MANIFEST))
     assert "it would be in the package" in done.stderr
     assert json.loads((package / MANIFEST).read_text())["format"]
+
+
+def test_a_package_may_have_one_plan_and_other_groups(tmp_path: Path) -> None:
+    words = ("compile", str(ascendfx.bundled_model()), "-o", str(tmp_path / "pkg"))
+    ended = CliRunner().invoke(cli, [*words, "--plans", "decode", "--group-steps", "3"])
+    assert ended.exit_code == 0, ended.output
+    assert "prefill: " not in ended.stdout
+    assert [file.name for file in (tmp_path / "pkg").glob("plan-*")] == ["plan-decode.json"]
+    plan = json.loads((tmp_path / "pkg" / "plan-decode.json").read_text(encoding="utf-8"))
+    assert plan["capacities"]["steps"] == 3
+
+
+def test_run_passes_on_how_texts_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+
+    def generate(texts: list[str], **options: Any) -> list[ascendfx.Generation]:
+        given.update(options)
+        return [ascendfx.Generation((), (), "", "length") for _ in texts]
+
+    monkeypatch.setattr(run_module, "load", lambda *_, **__: SimpleNamespace(generate=generate))
+    words = "--min-new-tokens 3 --stop-id 7 --stop-id 9 --draft-tokens 1 --ignore-eos -n 5"
+    ended = CliRunner().invoke(cli, ["run", str(tmp_path), "-p", "x", *words.split()])
+    assert ended.exit_code == 0, ended.output
+    wanted = {"max_new_tokens": 5, "min_new_tokens": 3, "stop_ids": (7, 9), "draft_tokens": 1}
+    assert given | wanted == given
+    assert given["stop_at_eos"] is False
 
 
 def test_a_fault_in_a_kernel_is_shown_without_traceback(
