@@ -1,6 +1,8 @@
 """Time of ``import ascendfx`` against an empty interpreter, and what it brings in.
 
-python tests/benchmarks/import_time.py
+    python tests/benchmarks/import_time.py
+
+Times are of this machine.
 """
 
 import argparse
