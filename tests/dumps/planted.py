@@ -183,8 +183,12 @@ BUGS: dict[str, Bug] = {
         "DeriveIncrementalForm",
         nodes=16,
     ),
-    "one_name_for_all": Bug(
-        "fold_weights", "while not _same(", "while False and not _same(", "FoldWeights"
+    "folded_negated": Bug(
+        "fold_weights",
+        "return (builder.leaf(Param(names[value], graph.type_of(value))),)",
+        "whole = builder.leaf(Param(names[value], graph.type_of(value)))\n"
+        "            return (builder.add(Negate(), whole),)",
+        "FoldWeights",
     ),
 }
 
