@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from ascendfx.runtime.engine.metrics import AcceptanceWarning, Metrics
     from ascendfx.runtime.engine.request import Generation, Piece, Request, Update
     from ascendfx.runtime.engine.sampling import Sampling
+    from ascendfx.runtime.engine.text_pieces import TextPieces
     from ascendfx.runtime.engine.transfer_record import TransferRecord
     from ascendfx.runtime.engine.updates import Updates
     from ascendfx.runtime.engine.verification import Relaxed, Typical
@@ -31,6 +32,7 @@ __all__ = [
     "Relaxed",
     "Request",
     "Sampling",
+    "TextPieces",
     "TransferRecord",
     "Typical",
     "Update",
@@ -54,6 +56,7 @@ _HOME = {
     "Relaxed": "ascendfx.runtime.engine.verification",
     "Request": "ascendfx.runtime.engine.request",
     "Sampling": "ascendfx.runtime.engine.sampling",
+    "TextPieces": "ascendfx.runtime.engine.text_pieces",
     "TransferRecord": "ascendfx.runtime.engine.transfer_record",
     "Typical": "ascendfx.runtime.engine.verification",
     "Update": "ascendfx.runtime.engine.request",

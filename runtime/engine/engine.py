@@ -6,14 +6,20 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.runtime.arguments import check_flag, check_function, checked_path, wrong_type
+from ascendfx.runtime.arguments import (
+    check_all,
+    check_flag,
+    check_function,
+    checked_path,
+    wrong_type,
+)
 from ascendfx.runtime.checked_limit import checked_limit
 from ascendfx.runtime.engine.admit import RequestChecks
 from ascendfx.runtime.engine.device import Device
 from ascendfx.runtime.engine.draft_policy import DraftPolicy
 from ascendfx.runtime.engine.metrics import Acceptance, Metrics, warn
 from ascendfx.runtime.engine.metrics_file import write_metrics
-from ascendfx.runtime.engine.places import Entry
+from ascendfx.runtime.engine.places import Entry, raise_first
 from ascendfx.runtime.engine.request import (
     Generation,
     Piece,
@@ -41,7 +47,7 @@ class Engine:
     """Serves requests with one compiled model.
 
     `generate` and `stream` take prompts and do the rest. A server calls `start`, `step`, `poll` and
-    `cancel` from one thread, and schedules nothing.
+    `cancel` from one thread, and schedules nothing; `text_pieces` makes text of what it polls.
 
     Attributes:
         config: Limits and token ids of the model.
@@ -117,11 +123,7 @@ class Engine:
         Raises:
             GraphError: A request cannot be served; then none of them is started.
         """
-        if not isinstance(requests, list | tuple):
-            raise wrong_type("requests", requests, "a list of `Request`")
-        for each in requests:
-            if not isinstance(each, Request):  # pyright: ignore[reportUnnecessaryIsInstance]
-                raise wrong_type("an element of requests", each, "a `Request`")
+        check_all("requests", requests, Request)
         return [entry.id for entry in self._start(requests, polled=True)]
 
     def prefill(self, request: Request) -> TransferRecord:
@@ -192,6 +194,10 @@ class Engine:
         rest = [self._take(each) for each in list(changed.values()) if each.polled]
         return Updates(taken, [each for each in rest if each.token_ids or each.finish_reason])
 
+    def text_pieces(self) -> TextPieces:
+        """Return what makes text of a request's tokens as they come; empty without tokenizer."""
+        return TextPieces(self._codec)
+
     def cancel(self, request: int) -> None:
         """End a request; its last update says ``"cancelled"``, unless it had ended before.
 
@@ -256,7 +262,7 @@ class Engine:
         try:
             while not all(entry.finish_reason for entry in entries):
                 self.step(self._device.group_steps)
-                _raise_first(entries)
+                raise_first(entries)
                 if progress:
                     progress(sum(map(self._progress_of, entries)), total)
         finally:
@@ -340,12 +346,12 @@ class Engine:
 
     def _pieces(self, requests: Sequence[Request], group_steps: int) -> Iterator[Piece]:
         entries = self._start(requests, polled=False)  # not before the first piece is asked for
-        texts = [TextPieces(self._codec) for _ in entries]
+        texts = [self.text_pieces() for _ in entries]
         open_ones = list(range(len(entries)))
         try:
             while open_ones:
                 self.step(group_steps)
-                _raise_first(entries)
+                raise_first(entries)
                 for prompt in list(open_ones):
                     update = self._take(entries[prompt])
                     reason = update.finish_reason
@@ -388,9 +394,3 @@ class Engine:
         ids = tuple(entry.tokens.tolist())
         text = self._codec.decode(ids) if self._codec else ""
         return Generation(tuple(entry.prompt.tolist()), ids, text, entry.finish_reason)
-
-
-def _raise_first(entries: Sequence[Entry]) -> None:
-    for entry in entries:
-        if entry.error is not None:
-            raise entry.error

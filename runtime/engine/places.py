@@ -4,6 +4,7 @@ Everything that a group of steps touches is an array over places, and done in a 
 (`HostTurn`). Loops over requests are for those that join or leave.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -59,6 +60,13 @@ class Entry:
     delivered: int = 0
     finish_reason: str = ""
     error: GraphError | None = None
+
+
+def raise_first(entries: Iterable[Entry]) -> None:
+    """Raise the error of the first request that has one."""
+    for entry in entries:
+        if entry.error is not None:
+            raise entry.error
 
 
 class Places(PlaceArrays):
