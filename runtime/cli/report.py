@@ -34,10 +34,13 @@ def report(dump: Path, output: Path, metrics: Path | None) -> None:
     if metrics and metrics.resolve() == output.resolve():
         raise click.UsageError(f"{output} would replace the file that --metrics names")
     prepare_output(output, dump)
-    from ascendfx.runtime.engine.metrics_file import read_metrics  # noqa: PLC0415  # slow to import
+    from ascendfx.runtime.dumps.hash_of_dump import hash_of_dump  # noqa: PLC0415  # slow to import
+    from ascendfx.runtime.dumps.read_dump import read_dump  # noqa: PLC0415
+    from ascendfx.runtime.engine.metrics_file import read_metrics  # noqa: PLC0415
     from ascendfx.runtime.report.read_whole_dump import read_whole_dump  # noqa: PLC0415
     from ascendfx.runtime.report.write_page import write_page  # noqa: PLC0415
 
-    figures = read_metrics(metrics) if metrics else None
-    size = write_page(read_whole_dump(dump), output, figures)
+    whole = read_whole_dump(dump)
+    figures = read_metrics(metrics, programs=hash_of_dump(read_dump(dump))) if metrics else None
+    size = write_page(whole, output, figures)
     click.echo(f"{output}: {size:,} bytes")

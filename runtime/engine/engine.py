@@ -115,7 +115,7 @@ class Engine:
         Raises:
             GraphError: The place cannot be written.
         """
-        write_metrics(self.metrics, checked_path("path", path))
+        write_metrics(self.metrics, checked_path("path", path), model=self._model)
 
     def start(self, requests: Sequence[Request]) -> list[int]:
         """Let requests wait for the next `step`; returns an id for each.

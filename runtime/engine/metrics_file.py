@@ -10,7 +10,7 @@ from ascendfx.runtime.disk_error import writing
 from ascendfx.runtime.dumps.json_file import write_json
 from ascendfx.runtime.engine.metrics import Acceptance, Metrics
 
-FORMAT = 1
+FORMAT = 2
 _KIND = "ascendfx-metrics"
 _TOTALS = ("steps", "request_steps", "tokens")
 _BY_POSITION = ("proposed", "accepted")
@@ -18,13 +18,22 @@ _OF_REQUESTS = ("requests", "ended")
 _COUNTS = tuple(field.name for field in fields(Acceptance))
 
 
-def write_metrics(metrics: Metrics, path: Path) -> None:
+_AGAIN = "write it with `ascendfx run --metrics FILE` or `Engine.save_metrics`"
+
+
+def write_metrics(metrics: Metrics, path: Path, *, model: str = "") -> None:
     """Write the figures; an older file is replaced when the new one is complete.
+
+    Args:
+        metrics: The figures.
+        path: The file; its folder is made.
+        model: What `model_hash` says of the model; empty: not known.
 
     Raises:
         GraphError: The place cannot be written.
     """
     data: dict[str, Any] = {"kind": _KIND, "format": FORMAT, "warnings": list(metrics.warnings)}
+    data["model"] = model
     data |= {name: getattr(metrics, name) for name in _TOTALS}
     data |= {name: list(getattr(metrics, name)) for name in _BY_POSITION}
     for name in _OF_REQUESTS:
@@ -35,33 +44,59 @@ def write_metrics(metrics: Metrics, path: Path) -> None:
         write_json(path, data)
 
 
-def read_metrics(path: Path) -> Metrics:
+def read_metrics(path: Path, *, programs: str = "") -> Metrics:
     """Return the figures of a file.
 
+    Args:
+        path: The file.
+        programs: What `programs_hash` says of the model that they should be of; empty: any.
+
     Raises:
-        GraphError: It is missing, or not what `write_metrics` of this version writes.
+        GraphError: It is missing, no file of figures, of another version or model, or damaged.
     """
+    data = _json(path)
     try:
-        return _metrics(_json(path))
-    except (KeyError, OSError, RecursionError, TypeError, ValueError) as error:
+        found, model = _metrics(data), str(data["model"])
+    except (KeyError, TypeError, ValueError) as error:
         said = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise GraphError(
-            "damaged-metrics",
-            f"{path} does not hold the figures of an engine: {said}",
-            hint="write it with `ascendfx run --metrics FILE` or `Engine.save_metrics`",
+            "damaged-metrics", f"{path} was edited or is damaged: {said}", hint=_AGAIN
         ) from error
+    if programs and model and not model.startswith(programs):
+        raise GraphError(
+            "other-metrics",
+            f"{path} holds figures of another model, element format, strategy or number of drafts",
+            hint="compile what ran with `--dump-dir DIR`, and report that dump",
+        )
+    return found
 
 
 def _json(path: Path) -> Mapping[str, Any]:
     import json  # noqa: PLC0415  # only reports read
 
-    data = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(data, dict):
-        raise TypeError("it is no JSON object")
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise _no_metrics(f"there is no file {path}") from error
+    except OSError as error:
+        raise _no_metrics(f"{path} cannot be read: {error.strerror}") from error
+    except (RecursionError, ValueError) as error:
+        raise _no_metrics(f"{path} is no JSON: {error}") from error
+    kind = cast("dict[str, Any]", data).get("kind") if isinstance(data, dict) else None
+    if kind != _KIND:
+        raise _no_metrics(f"{path} is JSON, but does not hold the figures of an engine")
     found = cast("dict[str, Any]", data)
-    if (found.get("kind"), found.get("format")) != (_KIND, FORMAT):
-        raise ValueError(f"it is of kind {found.get('kind')}, format {found.get('format')}")
+    if found.get("format") != FORMAT:
+        raise GraphError(
+            "metrics-version",
+            f"{path} has format {found.get('format')}, this version reads {FORMAT}",
+            hint=_AGAIN,
+        )
     return found
+
+
+def _no_metrics(reason: str) -> GraphError:
+    return GraphError("not-metrics", reason, hint=_AGAIN)
 
 
 def _metrics(data: Mapping[str, Any]) -> Metrics:

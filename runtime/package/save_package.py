@@ -19,7 +19,7 @@ from ascendfx.runtime.progress import Progress, silent
 MANIFEST = "package.json"
 WEIGHTS = "weights.safetensors"
 TOKENIZER = "tokenizer.json"
-FORMAT = 4
+FORMAT = 5
 
 
 def save_package(compiled: CompiledModel, directory: Path, *, progress: Progress = silent) -> None:

@@ -67,7 +67,8 @@ def test_the_newest_requests_are_kept() -> None:
 
 GOOD = {
     "kind": "ascendfx-metrics",
-    "format": 1,
+    "format": 2,
+    "model": "ab12",
     "steps": 3,
     "request_steps": 5,
     "tokens": 8,
@@ -82,8 +83,6 @@ GOOD = {
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"format": 2}, "format 2"),
-        ({"kind": None}, "of kind None"),
         ({"steps": -1}, "steps is no count: -1"),
         ({"steps": True}, "steps is no count"),
         ({"tokens": 1.5}, "tokens is no count"),
@@ -96,7 +95,7 @@ GOOD = {
         ({"warnings": "w"}, "warnings is no list"),
     ],
 )
-def test_a_file_of_something_else_is_refused(
+def test_a_file_that_was_edited_is_refused(
     tmp_path: Path, change: dict[str, Any], said: str
 ) -> None:
     file = tmp_path / "metrics.json"
@@ -107,14 +106,48 @@ def test_a_file_of_something_else_is_refused(
     assert str(file) in caught.value.reason
 
 
-@pytest.mark.parametrize("text", ["", "[1]", "{", "[" * 100_000])
-def test_a_file_that_is_no_object_is_refused(tmp_path: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "code", "said"),
+    [
+        (None, "not-metrics", "there is no file {file}"),
+        ("", "not-metrics", "{file} is no JSON: "),
+        ("{", "not-metrics", "{file} is no JSON: "),
+        ("[" * 100_000, "not-metrics", "{file} is no JSON: "),
+        ("[1]", "not-metrics", "{file} is JSON, but does not hold the figures of an engine"),
+        ('{"kind": null}', "not-metrics", "{file} is JSON, but does not hold"),
+        (json.dumps({**GOOD, "format": 1}), "metrics-version", "{file} has format 1, this version"),
+        (json.dumps({**GOOD, "format": None}), "metrics-version", "{file} has format None"),
+    ],
+)
+def test_what_is_no_such_file_is_called_what_it_is(
+    tmp_path: Path, text: str | None, code: str, said: str
+) -> None:
     file = tmp_path / "metrics.json"
-    file.write_text(text, encoding="utf-8")
-    with pytest.raises(GraphError, match="does not hold the figures of an engine"):
+    if text is not None:
+        file.write_text(text, encoding="utf-8")
+    with pytest.raises(GraphError) as caught:
         read_metrics(file)
-    with pytest.raises(GraphError, match="does not hold the figures of an engine"):
-        read_metrics(tmp_path / "missing.json")
+    assert caught.value.code == code
+    assert caught.value.reason.startswith(said.format(file=file))
+    assert "ascendfx run --metrics" in caught.value.hint
+
+
+def test_a_folder_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(
+        GraphError, match=r"error\[not-metrics\]: .* cannot be read: Is a directory"
+    ):
+        read_metrics(tmp_path)
+
+
+def test_figures_of_another_model_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "metrics.json"
+    file.write_text(json.dumps(GOOD), encoding="utf-8")
+    assert read_metrics(file, programs="ab") == read_metrics(file)
+    with pytest.raises(GraphError, match=r"error\[other-metrics\]") as caught:
+        read_metrics(file, programs="cd")
+    assert str(file) in caught.value.reason
+    file.write_text(json.dumps({**GOOD, "model": ""}), encoding="utf-8")
+    read_metrics(file, programs="cd")  # it does not say of which model it is
 
 
 def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:

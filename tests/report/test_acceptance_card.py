@@ -79,5 +79,5 @@ def test_the_command_shows_a_file_of_figures(tmp_path: Path) -> None:
     assert result.exit_code == 2
     assert "would replace the file that --metrics names" in result.stderr
     assert json.loads(file.read_text(encoding="utf-8"))["steps"] == 1_500
-    file.write_text("{}", encoding="utf-8")
-    assert CliRunner().invoke(cli, [*arguments, str(page)]).exception.code == "damaged-metrics"  # pyright: ignore
+    write_metrics(METRICS, file, model="of another model")
+    assert CliRunner().invoke(cli, [*arguments, str(page)]).exception.code == "other-metrics"  # pyright: ignore

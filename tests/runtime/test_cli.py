@@ -11,10 +11,13 @@ import pytest
 from click.testing import CliRunner
 
 import ascendfx
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.cli import commands
 from ascendfx.runtime.cli import main as main_module
 from ascendfx.runtime.cli import run as run_module
 from ascendfx.runtime.cli.main import cli
+from ascendfx.runtime.dumps.hash_of_dump import hash_of_dump
+from ascendfx.runtime.dumps.read_dump import read_dump
 from ascendfx.runtime.emulator.error import EmulatorError
 from ascendfx.runtime.engine.metrics_file import read_metrics
 from ascendfx.runtime.package.save_package import MANIFEST
@@ -96,7 +99,8 @@ def test_a_malformed_program_is_one_error_without_traceback(tmp_path: Path) -> N
 def test_compile_then_run_continues_a_prompt(tmp_path: Path) -> None:
     package = tmp_path / "pkg"
     model = str(ascendfx.bundled_model())
-    done = command("compile", model, "-o", str(package), "--dtype", "float32")
+    dump = str(tmp_path / "dump")
+    done = command("compile", model, "-o", str(package), "--dtype", "float32", "--dump-dir", dump)
     assert done.returncode == 0, done.stderr
     assert "decode: " in done.stdout
     golden = json.loads((ascendfx.bundled_model() / "golden_generations.json").read_text())
@@ -105,7 +109,9 @@ def test_compile_then_run_continues_a_prompt(tmp_path: Path) -> None:
     prompt = ("run", str(package), "-p", item["prompt"], "-n", "8", "--json", "--metrics")
     done = command(*prompt, str(metrics))
     assert done.returncode == 0, done.stderr
-    assert read_metrics(metrics).ended[0].tokens == 8
+    assert read_metrics(metrics, programs=hash_of_dump(read_dump(Path(dump)))).ended[0].tokens == 8
+    with pytest.raises(GraphError, match="of another model"):
+        read_metrics(metrics, programs="0")
     assert json.loads(done.stdout)["token_ids"] == item["output_ids"][:8]
     assert done.stderr == ""  # no terminal: no progress
     done = command(*prompt, str(package / MANIFEST))
