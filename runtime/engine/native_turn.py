@@ -15,10 +15,18 @@ from ascendfx.runtime.engine.place_arrays import PlaceArrays, Room, Taken
 UNIT = "host_turn.cpp"
 """The file beside this one."""
 
-_SIZES = ("places", "drafts", "block_tokens", "table_blocks", "width")
+_RECENT_GROUPS = 4
+"""Fewer: tokens are moved in smaller parts; more: they lie further apart until they are."""
+_LANES = 4  # of counters
+_LINE = 16  # numbers of a cache line
+_SIZES = (
+    *("places", "drafts", "block_tokens", "table_blocks", "width"),
+    *("recent_width", "recent_groups"),
+)
 _ARRAYS = (
     *("live", "polled", "since", "ids", "ceiling", "stack"),
     *("state", "owned", "table", "tokens", "delivered", "sums"),
+    *("recent", "pending", "next", "spare", "lanes"),
     *("room", "grown_at", "grown", "ended", "taken_ids", "taken_ends", "taken_tokens"),
 )
 _NONE = np.zeros((2, 0), np.int32)
@@ -57,9 +65,20 @@ class NativeTurn:
         self._ids = np.zeros(count, np.int64)
         self._ends = np.zeros(count, np.int32)
         self._tokens = np.zeros(arrays.tokens.size, np.int32)
+        # A step writes all its columns. With an odd number of lines, rows do not compete for the
+        # same lines of a cache.
+        lines = -(-(_RECENT_GROUPS * arrays.group_steps + 1) * self._each // _LINE)
+        recent = (lines | 1) * _LINE
         self._keep = {
             **vars(arrays),
             "stack": arrays.pool.stack,
+            "recent_width": recent,
+            "recent_groups": _RECENT_GROUPS,
+            "recent": np.zeros((count, recent), np.int32),
+            "pending": np.zeros(count, np.int32),
+            "next": np.zeros(1, np.int32),
+            "spare": np.zeros(count, np.int32),
+            "lanes": np.zeros((_LANES, arrays.drafts + 2), np.int32),
             "room": self._room,
             "ended": self._ended,
             "grown_at": self._grown[0],
@@ -78,9 +97,11 @@ class NativeTurn:
         reserve = ctypes.PYFUNCTYPE(number, pointer, number, number)
         read = ctypes.PYFUNCTYPE(number, pointer, pointer, pointer, number, ctypes.c_int64)
         take = ctypes.PYFUNCTYPE(number, pointer)
+        settle = ctypes.PYFUNCTYPE(None, pointer, number)
         self._reserve = reserve(("ascendfx_reserve", library))
         self._read = read(("ascendfx_read", library))
         self._take = take(("ascendfx_take", library))
+        self._settle = settle(("ascendfx_settle", library))
 
     def forget(self) -> None:
         """Look at all places again before the next group."""
@@ -106,6 +127,10 @@ class NativeTurn:
         emitted, state = result.kept.addresses
         count = self._read(self._all, emitted, state, result.steps, group)
         return self._ended[:count].tolist() if count else []
+
+    def settle(self, place: int) -> None:
+        """Write the tokens of a place to its row of ``tokens``."""
+        self._settle(self._all, place)
 
     def take(self) -> Taken:
         """Return the tokens that callers lack."""

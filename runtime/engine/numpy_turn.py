@@ -80,6 +80,9 @@ class NumpyTurn:
             tokens[targets] = emitted[:, :, column]
             targets -= 1
 
+    def settle(self, place: int) -> None:
+        """Write nothing: all tokens are in their rows."""
+
     def take(self) -> Taken:
         """Return the tokens that callers lack."""
         own = self._arrays

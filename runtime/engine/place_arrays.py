@@ -22,6 +22,7 @@ class PlaceArrays:
         drafts: Draft tokens of a step.
         block_tokens: Tokens of a block.
         table_blocks: Blocks that a row of ``table`` holds.
+        group_steps: Most steps of a group.
         width: Tokens that a row of ``tokens`` holds, with those that a step may write behind them.
         pool: Blocks that belong to nobody.
         live: Whether the request there goes on, as far as the host has read.
@@ -31,7 +32,8 @@ class PlaceArrays:
         ceiling: Most tokens that the request can have in the cache.
         owned: How many blocks it has.
         table: Blocks in order.
-        tokens: New tokens; ``state[:, GENERATED]`` says how many.
+        tokens: New tokens; ``state[:, GENERATED]`` says how many. `HostTurn.settle` a place before
+            its row is read or written.
         delivered: How many of them the caller has.
         adaptive: Whether the engine chooses the number of drafts.
         polled: Whether `Engine.poll` delivers the tokens.
@@ -42,6 +44,7 @@ class PlaceArrays:
         count = device.requests
         self.places, self.drafts, self.block_tokens = count, device.drafts, block_tokens
         self.table_blocks = device.table_blocks
+        self.group_steps = device.steps
         self.width = device.context + device.drafts + 1
         self.pool = FreeBlocks(device.blocks)
         self.live = np.zeros(count, np.bool_)
@@ -109,6 +112,13 @@ class HostTurn(Protocol):
 
     def read(self, result: GroupResult, group: int) -> list[int]:
         """Take over what a group did to those who were in it; returns the places that ended."""
+        ...
+
+    def settle(self, place: int) -> None:
+        """Write the tokens of a place to its row of ``tokens``, if they are elsewhere.
+
+        Called before it is live no more: only those of places that are live are kept.
+        """
         ...
 
     def take(self) -> Taken:

@@ -170,6 +170,7 @@ class Places(PlaceArrays):
         """Take the tokens of a request that goes on no more; place and blocks stay its own."""
         entry = self.entries[place]
         assert entry is not None, place  # noqa: S101
+        self.turn.settle(place)
         entry.tokens = self.tokens[place, : self.state[place, State.GENERATED]].copy()
         entry.state = self.state[place].copy()
         entry.delivered = int(self.delivered[place])
@@ -179,6 +180,7 @@ class Places(PlaceArrays):
 
     def tokens_for(self, entry: Entry) -> tuple[int, ...]:
         """Return the tokens that the caller of a request lacks, and note that he has them."""
+        self.turn.settle(entry.place)
         start, stop = int(self.delivered[entry.place]), self.generated(entry)
         self.delivered[entry.place] = stop
         return tuple(self.tokens[entry.place, start:stop].tolist())

@@ -55,7 +55,7 @@ class Turns(RuleBasedStateMachine):
         blocks = -(-length // self.plain.block_tokens)
         if self.plain.live[place] or blocks > self.plain.pool.free:
             return
-        delivered = data.draw(st.integers(0, 3))
+        delivered = data.draw(st.integers(0, min(3, limit)))
         drafts = data.draw(st.tuples(*[st.integers(0, self.plain.drafts)] * 2))
         for own, turn in zip(self.arrays, self.turns, strict=True):
             own.pool.give_back(own.table[place, : own.owned[place]])
@@ -76,8 +76,13 @@ class Turns(RuleBasedStateMachine):
     def leave(self, data: st.DataObject) -> None:
         place = data.draw(st.sampled_from(np.flatnonzero(self.plain.live).tolist()))
         for own, turn in zip(self.arrays, self.turns, strict=True):
+            turn.settle(place)
             own.live[place] = False
             turn.forget()
+        known = int(self.plain.state[place, State.GENERATED])
+        assert (
+            self.native.tokens[place, :known].tolist() == self.plain.tokens[place, :known].tolist()
+        )
 
     @rule(first=st.integers(1, STEPS), ahead=st.integers(0, STEPS), more=st.integers(0, 2))
     def reserve(self, first: int, ahead: int, more: int) -> None:
@@ -106,14 +111,20 @@ class Turns(RuleBasedStateMachine):
             assert one.dtype == other.dtype
             assert one.tolist() == other.tolist()
 
+    @rule(data=st.data())
+    def settle(self, data: st.DataObject) -> None:
+        place = data.draw(st.integers(0, self.plain.places - 1))
+        for own, turn in zip(self.arrays, self.turns, strict=True):
+            turn.settle(place)
+            known = int(own.state[place, State.GENERATED]) if own.live[place] else 0
+            assert own.tokens[place, :known].tolist() == self.plain.tokens[place, :known].tolist()
+
     @invariant()
     def arrays_are_equal(self) -> None:
         native, plain = self.native, self.plain
         for name, array in vars(native).items():
-            if isinstance(array, np.ndarray) and name != "tokens":
+            if isinstance(array, np.ndarray) and name != "tokens":  # see `settle`
                 assert np.array_equal(array, getattr(plain, name)), name
-        known = np.arange(plain.width) < plain.state[:, State.GENERATED, None]
-        assert np.array_equal(native.tokens * known, plain.tokens * known)
         assert native.pool.free == plain.pool.free
 
     def _group(self, random: np.random.Generator, steps: int) -> Readable:
@@ -144,6 +155,37 @@ class Turns(RuleBasedStateMachine):
 
 def test_both_forms_agree() -> None:
     run_state_machine_as_test(Turns, settings=settings(max_examples=60, deadline=None))
+
+
+@pytest.mark.parametrize("places", [1, 5, 9])
+@pytest.mark.parametrize("drafts", [0, 1, 3, 5])
+def test_tokens_of_many_groups_are_kept(places: int, drafts: int) -> None:
+    """As many as there can be, and nobody asks for them before the end."""
+    groups, each = 23, STEPS * (drafts + 1)
+    table = groups * each
+    sizes = Capacities(places, places, table, table, table, steps=STEPS, drafts=drafts)
+    arrays = PlaceArrays(sizes, 1)
+    turn = NativeTurn(arrays, tools_of_host(default_cache_dir()))
+    arrays.live[:] = arrays.polled[:] = True
+    emitted = np.full((STEPS, places, drafts + 2), drafts + 1, np.int32)
+    state, random = arrays.state.copy(), np.random.default_rng(0)
+    wanted = random.integers(0, 99, (places, groups, STEPS, drafts + 1), np.int32)
+    seen = 0
+    for group in range(groups):
+        emitted[:, :, 1:] = wanted[:, group].swapaxes(0, 1)
+        state[:, State.GENERATED] += each
+        state[:, State.STEPS] += STEPS
+        turn.read(GroupResult(STEPS, places, Readable(emitted, state), (), {}), 0)
+        if group in {0, 1, 9}:
+            taken, right = turn.take(), wanted[:, seen : group + 1]
+            assert taken.tokens.tolist() == right.ravel().tolist()
+            assert taken.ends.tolist() == [right[0].size * (i + 1) for i in range(places)]
+            seen = group + 1
+    for place in range(places):
+        turn.settle(place)
+        assert arrays.tokens[place, :table].tolist() == wanted[place].ravel().tolist()
+    assert arrays.sums[-1] == groups * STEPS * places
+    assert arrays.sums[:2].tolist() == [groups * STEPS * places, groups * each * places]
 
 
 @pytest.mark.parametrize("standard", ["c++17", "c++20"])
