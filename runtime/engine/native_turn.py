@@ -69,7 +69,7 @@ class NativeTurn:
         # same lines of a cache.
         lines = -(-(_RECENT_GROUPS * arrays.group_steps + 1) * self._each // _LINE)
         recent = (lines | 1) * _LINE
-        self._keep = {
+        self._keep: dict[str, Any] = {
             **vars(arrays),
             "stack": arrays.pool.stack,
             "recent_width": recent,
