@@ -69,3 +69,16 @@ def test_layer(index, dtype):
     assert ours <= 2 * theirs + 2 * last
     assert {each.code for each in remarks()} == {"no-row-form"}
     assert not [each for each in remarks() if "mm" in each.what and "bmm" not in each.what]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, TOKENS), (2, 3)])
+@pytest.mark.parametrize("index", [0, 1])
+def test_the_feed_forward_part_alone_is_kernels(index, shape):
+    layer, _ = _layer(index, torch.float32)
+    part = layer.mlp  # in layer 1 its last addition, of the shared experts, is the result
+    x = torch.randn(*shape, part.config.hidden_size)
+    with torch.no_grad():
+        found, eager = torch.compile(part, backend=backend)(x), part(x)
+    assert {each.code for each in remarks()} <= {"no-row-form"}, remarks()
+    torch.testing.assert_close(found, eager)
+    assert not [each for each in remarks() if "mm" in each.what and "bmm" not in each.what]

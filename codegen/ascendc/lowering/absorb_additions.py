@@ -43,7 +43,8 @@ def _additions(context: GraphContext, position: int) -> AddedRows:
     while len(rows) < _MOST:
         current = Value(covers[-1] if covers else position)
         users = graph.uses.get(current, ())
-        if graph.use_count(current) != 1 or not isinstance(graph.nodes[users[0]].op, Add):
+        read_once = len(users) == 1 and current not in graph.outputs
+        if not read_once or not isinstance(graph.nodes[users[0]].op, Add):
             break
         left, right = graph.nodes[users[0]].operands
         other = right if left == current else left
