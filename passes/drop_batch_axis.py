@@ -11,6 +11,7 @@ from ascendfx.ir.op import Op
 from ascendfx.ir.ops import (
     Attention,
     Call,
+    Concat,
     Expand,
     GatherRows,
     Input,
@@ -50,7 +51,8 @@ class DropBatchAxis(ProgramPass):
         """Transform every graph; the signature of each changes in the same way.
 
         Raises:
-            GraphError: The axis of texts is moved from the front, or an operation mixes texts.
+            GraphError: The axis of texts is moved from the front, or an operation mixes texts, or
+                puts values along the axis of tokens.
         """
         sizes: dict[str, Dim] = {self.batch: 1, self.tokens: ROWS}
         graphs = tuple(_Dropper(graph, sizes).run() for graph in program.graphs)
@@ -110,6 +112,14 @@ class _Dropper:
             case Binary() | Comparison() | Select():
                 rank = results[0].rank - 1
                 return self._builder.add_multi(op, *(self._at_most(v, rank) for v in moved))
+            case Concat() if not all(map(has_batch_axis, full)):
+                raise _refusal(
+                    f"{op.mnemonic} works along the axis of tokens, which are those of several "
+                    "requests in a step",
+                    node.location,
+                    "what a row holds must depend on its own token alone; only attention reads "
+                    "other tokens",
+                )
             case _:
                 return self._builder.add_multi(_shift_axes(op, node.location), *moved)
 
@@ -159,11 +169,11 @@ def _shift_axes(op: Op, location: Location) -> Op:
     return dataclasses.replace(op, **changed) if changed else op
 
 
-def _refusal(reason: str, location: Location) -> GraphError:
-    return GraphError(
-        code="batch-axis",
-        reason=reason,
-        location=location,
-        hint="keep `batch` the first axis, for example by splitting the last axis instead of "
-        "making one of its parts the first",
-    )
+_FIRST = (
+    "keep `batch` the first axis, for example by splitting the last axis instead of making one of "
+    "its parts the first"
+)
+
+
+def _refusal(reason: str, location: Location, hint: str = _FIRST) -> GraphError:
+    return GraphError(code="batch-axis", reason=reason, location=location, hint=hint)

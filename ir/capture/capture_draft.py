@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from ascendfx.ir.capture.capture_program import canonical_keys, capture_program
 from ascendfx.ir.capture.captured_model import CapturedModel
 from ascendfx.ir.capture.choose_implementation import exportable
+from ascendfx.ir.capture.draft_errors import check_draft, check_forward, of_draft
 from ascendfx.ir.capture.embedding_rows import small_table
 from ascendfx.ir.capture.module_source import ModuleSource, array_of, source_of_module
 from ascendfx.ir.capture.rename_paths import rename_paths
@@ -59,7 +60,10 @@ def trace_draft(
     Raises:
         GraphError: The layer cannot be captured.
     """
-    traced = capture_program(shell, shorten=False, hidden=hidden)
+    try:
+        traced = capture_program(shell, shorten=False, hidden=hidden)
+    except GraphError as error:
+        raise of_draft(error, hidden) from error
     program = rename_paths(traced.program, lambda name: _key(name, keys), path)
     entry = replace(program.main, name=ENTRY)
     constants = {name: array_of(tensor) for name, tensor in traced.constants.items()}
@@ -98,6 +102,7 @@ def capture_draft(
             f"the draft is of type `{type(module).__name__}`",
             hint="pass a torch.nn.Module with forward(token_ids, hidden)",
         )
+    check_forward(module)
     # Layers of the main model's kind keep its configuration, and with it how they are written.
     with exportable(main) if main is not None else nullcontext():
         shell, formats = copy_without_values(module, dtype)
@@ -121,6 +126,7 @@ def capture_draft(
             place,
             hint="a draft reads every token of the model: use the same vocabulary",
         )
+    check_draft(traced.program)
     own = source_of_module(module, formats)
     renamed = ModuleSource(
         {_key(name, keys): tensor for name, tensor in own.tensors.items()},
