@@ -85,12 +85,15 @@ def compile(  # noqa: A001  # the field's name for it
             the operations are raised, before the caches are placed.
         passes: Passes of your own (`ascendfx.passes.graph_pass.ProgramPass`), applied after the
             rules. They are not proved: use ``verify``.
-        verify: ``"each-pass"`` compares the program after each pass with the captured one, in
-            float64, on real weights and layer by layer; a pass that breaks its fidelity stops the
-            compilation with a report of the errors, the layer and the operation.
-        verify_tokens: Texts, as token ids, to compare on; None: two random ones.
-        verify_length: Tokens of each random text; None: 32. Time grows with the square of it. A
-            mistake that needs a longer text is not seen.
+        verify: Verification of passes (of files: ``load(verify=...)``; of drafts:
+            ``Sampling(verification=...)``). ``"each-pass"`` compares the program after each pass
+            with the captured one, in float64, on real weights and layer by layer; a pass that
+            breaks its fidelity stops the compilation with a report of the errors, the layer and the
+            operation.
+        verify_tokens: Texts, as token ids, that ``verify`` runs on; None: two random ones.
+        verify_length: Tokens of each random text that ``verify`` runs on, ``--verify-tokens`` on
+            the command line; None: 32. Time grows with the square of it. A mistake that needs a
+            longer text is not seen.
         dump_dir: Receives the program after each pass, plans and kernels; `ascendfx bisect` and
             `ascendfx report` read it.
         kernel_cache: Folder of built kernels and traced models; None: the user's cache folder.

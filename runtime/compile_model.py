@@ -71,10 +71,11 @@ def compile_model(
         draft: A draft layer of the caller, see `capture_model`; None: those of the checkpoint, if
             ``limits`` wants drafts.
         draft_chaining: Which hidden state draft layers read: ``"post-norm"`` or ``"pre-norm"``.
-        verify: ``"each-pass"`` compares the program after each pass with the captured one, in
-            float64 and layer by layer; a pass that breaks its fidelity stops the compilation.
-        verify_tokens: Texts to compare on; None: random ones.
-        verify_length: Tokens of each random text; None: 32.
+        verify: Verification of passes, not of files or drafts. ``"each-pass"`` compares the program
+            after each pass with the captured one, in float64 and layer by layer; a pass that breaks
+            its fidelity stops the compilation.
+        verify_tokens: Texts that ``verify`` runs on; None: random ones.
+        verify_length: Tokens of each random text that ``verify`` runs on; None: 32.
         dump_dir: Receives the program after each pass, plans and kernels; see dumps/README.md.
         trace_folder: Keeps what tracing a directory yields for the next time; None: no folder.
         progress: Told about each stage.

@@ -1,4 +1,7 @@
-"""Verification of a compilation: which tokens the programs run on, and with which weights."""
+"""Verification of passes: which tokens the programs run on, and with which weights.
+
+Verification of drafts is in ``engine/verification.py``, of files in ``package/hashes.py``.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

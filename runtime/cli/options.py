@@ -182,7 +182,8 @@ verify: Decorator = click.option(
     "--verify",
     type=click.Choice(MODES),
     default=None,
-    help="Compare the program after each pass with the captured one, in float64.",
+    help="Verification of passes: compare the program after each with the captured one, in "
+    "float64.",
 )
 verify_tokens: Decorator = click.option(
     "--verify-tokens",
@@ -190,7 +191,7 @@ verify_tokens: Decorator = click.option(
     type=click.IntRange(min=1, max=LONGEST),
     default=None,
     metavar="N",
-    help=f"Length of the random texts that programs are compared on; default: {LENGTH}, or that of "
+    help=f"Length of the random texts that passes are verified on; default: {LENGTH}, or that of "
     "the compilation. The time grows with its square.",
 )
 kernel_cache: Decorator = click.option(

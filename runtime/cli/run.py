@@ -75,7 +75,8 @@ from ascendfx.runtime.start_engine import start_engine
     "--verify/--no-verify",
     default=True,
     show_default=True,
-    help="Compare the weights with their hash first; minutes for hundreds of gigabytes.",
+    help="Verification of files: compare the weights with their hash first; "
+    "minutes for hundreds of gigabytes.",
 )
 @options.executor
 @options.kernel_cache

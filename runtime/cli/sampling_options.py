@@ -30,7 +30,7 @@ _VERIFICATION = click.option(
     type=click.Choice(NAMES),
     default="exact",
     show_default=True,
-    help=f"How drafts are verified. Lossless: {', '.join(LOSSLESS)}; exact gives the very text "
+    help=f"Verification of drafts. Lossless: {', '.join(LOSSLESS)}; exact gives the very text "
     "without drafts, the others one of the same distribution. LOSSY, another text: "
     f"{', '.join(LOSSY)}.",
 )

@@ -66,8 +66,8 @@ class Sampling:
         presence_penalty: Is taken off the logits of tokens that the text has, without the prompt,
             -2 to 2.
         frequency_penalty: The same, times how often the text has the token, -2 to 2.
-        verification: How drafts are verified: ``"exact"``, ``"rejection"``, ``"block"``, or a lossy
-            one.
+        verification: Verification of drafts (of passes: ``compile(verify=...)``; of files:
+            ``load(verify=...)``): ``"exact"``, ``"rejection"``, ``"block"``, or a lossy one.
     """
 
     temperature: float = 0.0

@@ -1,4 +1,7 @@
-"""How drafts are verified: what a caller names, and what it means for the text."""
+"""How drafts are verified: what a caller names, and what it means for the text.
+
+Verification of passes is in ``passes/verification``, of files in ``runtime/package/hashes.py``.
+"""
 
 from dataclasses import dataclass
 from difflib import get_close_matches

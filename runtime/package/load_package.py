@@ -44,7 +44,8 @@ def load(
         directory: What `Engine.save` or ``ascendfx compile`` wrote.
         executor: ``"emulator"``. A package holds kernels, but neither the program nor the
             checkpoint that ``"reference"`` interprets.
-        verify: Compare the weights with their hash.
+        verify: Verification of files (of passes: ``compile(verify=...)``; of drafts:
+            ``Sampling(verification=...)``). True compares the weights with their hash, too.
         kernel_cache: Folder of built kernels; None: the user's cache folder.
         progress: ``progress(what, done, total)`` while files are checked and kernels are built.
 
