@@ -72,6 +72,7 @@ constexpr int32_t kLookAgain = -1;  // instead of `spare`
 constexpr int32_t kLanes = 4;
 // Places, ahead of the one that is looked at, whose memory is asked for.
 constexpr int32_t kAhead = 8;
+constexpr int32_t kLine = 16;  // numbers of a cache line
 
 int32_t* StateOf(const Places* all, int32_t place) { return all->state + place * kStateColumns; }
 
@@ -90,10 +91,18 @@ void Settle(const Places* all, int32_t place) {
     all->pending[place] = 0;
 }
 
+// Asks for the memory to which a place is settled.
+void FetchUnsettled(const Places* all, int32_t place) {
+    if (place >= all->places) return;
+    const int32_t* to = UnsettledOf(all, place);
+    for (int32_t i = 0; i < all->pending[place]; i += kLine) __builtin_prefetch(to + i, 1);
+}
+
 // Settles some places after each group, all of them before a row of `recent` is full.
 void SettleSome(const Places* all) {
     const int32_t count = (all->places + all->recent_groups - 1) / all->recent_groups;
     for (int32_t i = 0; i < count; ++i) {
+        FetchUnsettled(all, *all->next + kAhead / 2);
         Settle(all, *all->next);
         if (++*all->next == all->places) *all->next = 0;
     }
@@ -157,7 +166,7 @@ void FetchAhead(const Places* all, const int32_t* state, int32_t place) {
     __builtin_prefetch(state + place * kStateColumns);
     __builtin_prefetch(StateOf(all, place), 1);
     __builtin_prefetch(to, 1);
-    __builtin_prefetch(to + 16, 1);
+    __builtin_prefetch(to + kLine, 1);
 }
 
 // See ascendfx_read; `kTokens` is that of `Append`.
