@@ -142,8 +142,8 @@ class Dump:
         return GraphError(
             "damaged-dump",
             f"{self.directory} is not whole: {what}",
-            hint="the compilation ended before: with an error that names the pass, or on a full disk; "
-            "compile again",
+            hint="the compilation ended before: with an error that names the pass, or on a full "
+            "disk; compile again",
         )
 
 
