@@ -140,6 +140,9 @@ def _recordings(broken: Broken) -> Iterator[tuple[str, Recording, list[Point]]]:
         for number in dict.fromkeys((max(call, 0), 0)):
             if number < len(step.run.calls):
                 yield "nodes, on tokens", *_with_entry(broken, step, number, tokens)
+        if not step.run.calls:
+            recorded, touched = _local(broken, step, call)
+            yield "nodes, on tokens", replace(recorded, tokens=tokens), touched
 
 
 def _step(broken: Broken, program: Program, tokens: Array) -> Step:

@@ -10,7 +10,12 @@ from ascendfx.runtime.cli import options, weights_options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.cli.weights_options import weights_and_tokens
-from ascendfx.runtime.dumps.bisect_dump import Culprit, bisect_dump, captured_program
+from ascendfx.runtime.dumps.bisect_dump import (
+    Culprit,
+    bisect_dump,
+    captured_drafts,
+    captured_program,
+)
 from ascendfx.runtime.dumps.read_dump import read_dump
 
 
@@ -34,9 +39,9 @@ def bisect(
     function, the operation and the line of the model. Exit code 1 if a pass is found.
     """
     read = read_dump(dump)
-    program = captured_program(read)
+    programs = captured_program(read), *captured_drafts(read)
     seeds = random_seed, tokens_seed
-    weights, tokens = weights_and_tokens(read, program, checkpoint, seeds, verify_length)
+    weights, tokens = weights_and_tokens(read, programs, checkpoint, seeds, verify_length)
     with terminal_progress() as progress:
         found = bisect_dump(read, weights, tokens, progress=progress)
     click.echo("\n".join(table_lines(found.checks)))

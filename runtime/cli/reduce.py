@@ -13,7 +13,7 @@ from ascendfx.runtime.cli.output_file import prepare_output
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.cli.weights_options import weights_and_tokens
-from ascendfx.runtime.dumps.bisect_dump import captured_program
+from ascendfx.runtime.dumps.bisect_dump import captured_drafts, captured_program
 from ascendfx.runtime.dumps.case_file import write_case
 from ascendfx.runtime.dumps.read_dump import read_dump
 from ascendfx.runtime.dumps.reduce_dump import reduce_dump
@@ -48,9 +48,9 @@ def reduce_command(
     """
     prepare_output(output, dump)
     read = read_dump(dump)
-    program = captured_program(read)
+    programs = captured_program(read), *captured_drafts(read)
     seeds = random_seed, tokens_seed
-    weights, tokens = weights_and_tokens(read, program, checkpoint, seeds, verify_length)
+    weights, tokens = weights_and_tokens(read, programs, checkpoint, seeds, verify_length)
     with terminal_progress() as progress:
         found = reduce_dump(read, weights, tokens, progress=progress)
     if found is None:

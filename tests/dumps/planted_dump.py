@@ -27,7 +27,7 @@ def dump_with(bug: str, directory: Path) -> str:
     program = captured(planted.BUGS[bug].model)
     name = ""
     for stage, passes in stages.items():
-        chosen, replaced = _with(broken, passes)
+        chosen, replaced = with_mistake(broken, passes)
         name = name or replaced
         writer.stage(stage, program)
         try:
@@ -41,7 +41,9 @@ def dump_with(bug: str, directory: Path) -> str:
     return name
 
 
-def _with(broken: Any, passes: tuple[ProgramPass, ...]) -> tuple[tuple[ProgramPass, ...], str]:
+def with_mistake(
+    broken: Any, passes: tuple[ProgramPass, ...]
+) -> tuple[tuple[ProgramPass, ...], str]:
     """Put the mistake into a pipeline, where the sound pass or rule stands."""
     if isinstance(broken, Rule):
         for i, each in enumerate(passes):

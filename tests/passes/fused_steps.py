@@ -17,9 +17,8 @@ from tests.passes.draft_modules import HIDDEN, VOCABULARY, deepseek_draft
 _PLANS = {"decode": DECODE, "prefill": PREFILL}
 
 
-@cache
-def serving_forms() -> tuple[Program, Program]:
-    """Return the main model and its draft layer in serving form."""
+def small_config() -> DeepseekV3Config:
+    """Return the configuration of a main model of one layer."""
     changes: dict[str, Any] = {
         "num_hidden_layers": 1,
         "hidden_size": HIDDEN,
@@ -27,8 +26,13 @@ def serving_forms() -> tuple[Program, Program]:
         "num_attention_heads": 2,
         "num_key_value_heads": 2,
     }
-    config = DeepseekV3Config(**tiny_latent(**changes))
-    main = random_weights(DeepseekV3ForCausalLM(config), 1)
+    return DeepseekV3Config(**tiny_latent(**changes))
+
+
+@cache
+def serving_forms() -> tuple[Program, Program]:
+    """Return the main model and its draft layer in serving form."""
+    main = random_weights(DeepseekV3ForCausalLM(small_config()), 1)
     captured = capture_draft(deepseek_draft(), main, capture_module(main))
     model = run_pipeline(captured.program, serving_passes(hidden="post-norm"))[0]
     draft = run_pipeline(captured.drafts[0], TO_SERVING)[0]
