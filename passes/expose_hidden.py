@@ -55,8 +55,15 @@ def hidden_value(main: Graph, chaining: str) -> Value:
         chaining: One of `CHAININGS`.
 
     Raises:
-        GraphError: The logits are no projection of a norm.
+        GraphError: There are no logits, or they are no projection of a norm.
     """
+    if len(main.outputs) < 2:
+        raise GraphError(
+            code="no-hidden-state",
+            reason=f"@{main.name} returns {len(main.outputs)} values; a serving form returns "
+            "tokens, logits and its caches",
+            hint="run the pass derive-incremental-form before expose-hidden",
+        )
     logits = _uncast(main, main.outputs[1])
     if not isinstance(main.op_of(logits), Linear):
         raise _refusal(main, logits, "the logits are no projection")
