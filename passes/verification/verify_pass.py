@@ -276,7 +276,8 @@ def fidelity_error(
             f"error against the float64 truth after each pass, {texts_line(*shape)}:",
             *table_lines(checks),
         ),
-        hint=f"{again}`ascendfx reduce {dump or 'DUMP'} -o case.json` makes a small case of it",
+        hint=f"{again}`ascendfx reduce {dump or 'DUMP'} -o case.json` makes a small case of it; if "
+        "the pass is yours, run that in the folder of its module, or with PYTHONPATH",
     )
 
 

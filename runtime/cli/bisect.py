@@ -16,6 +16,7 @@ from ascendfx.runtime.dumps.bisect_dump import (
     captured_drafts,
     captured_program,
 )
+from ascendfx.runtime.dumps.lost_passes import lost_passes
 from ascendfx.runtime.dumps.read_dump import read_dump
 
 
@@ -42,6 +43,9 @@ def bisect(
     programs = captured_program(read), *captured_drafts(read)
     seeds = random_seed, tokens_seed
     weights, tokens = weights_and_tokens(read, programs, checkpoint, seeds, verify_length)
+    for name, error in lost_passes(read):
+        click.echo(f"pass `{name}` cannot be run again: {error.reason}", err=True)
+        click.echo(f"hint: {error.hint}; without it no rule of it can be named", err=True)
     with terminal_progress() as progress:
         found = bisect_dump(read, weights, tokens, progress=progress)
     click.echo("\n".join(table_lines(found.checks)))
@@ -50,8 +54,6 @@ def bisect(
         click.echo("every pass keeps its fidelity")
         return
     click.echo("\n".join(culprit_lines(found.culprit)))
-    if found.culprit.not_importable:
-        click.echo(f"no rule is named: {found.culprit.not_importable}", err=True)
     sys.exit(1)
 
 

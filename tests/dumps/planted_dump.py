@@ -8,6 +8,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import run_pipeline
+from ascendfx.passes.registry import RAISE
 from ascendfx.passes.rule import Rule
 from ascendfx.runtime.dumps.dump_header import DumpHeader
 from ascendfx.runtime.dumps.write_dump import DumpWriter
@@ -39,6 +40,15 @@ def dump_with(bug: str, directory: Path) -> str:
         if stage == "decode":
             writer.plan(LaunchPlan(stage, (), (), (), 0, Capacities(1, 1, 1, 1, 1), ()))
     return name
+
+
+def dump_with_pass(own: ProgramPass, directory: Path, model: str = "v3_halfrope") -> None:
+    """Write the dump of the serving stage with a pass of a user behind the raising ones."""
+    writer = DumpWriter(directory)
+    writer.begin(DumpHeader(None, None, "ascend910b2", {}, "ordered", ("serving",)))
+    program = captured(model)
+    writer.stage("serving", program)
+    run_pipeline(program, (*RAISE, own), observe=lambda run: writer.passed("serving", run))
 
 
 def with_mistake(
