@@ -234,8 +234,7 @@ class _Step:
 
     def run(self) -> Graph:
         main = self._main
-        whole = len(main.outputs) > _HIDDEN_AT
-        sampled = main.op_of(main.outputs[0]) if whole else None
+        sampled = main.op_of(main.outputs[0])
         if not isinstance(sampled, SampleTokens) or not _is_hidden(main, main.outputs[_HIDDEN_AT]):
             raise GraphError(
                 code="no-closed-step",

@@ -1,7 +1,6 @@
 """The weights that the programs of a dump are compared on."""
 
-from collections import ChainMap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from ascendfx.ir.diagnostic import GraphError
@@ -17,17 +16,13 @@ from ascendfx.runtime.limits import DTYPES
 
 
 def weights_for(
-    dump: Dump,
-    programs: Sequence[Program],
-    *,
-    checkpoint: Path | None = None,
-    seed: int | None = None,
+    dump: Dump, program: Program, *, checkpoint: Path | None = None, seed: int | None = None
 ) -> Mapping[str, Array]:
     """Return the checkpoint that a dump names, another one, or random numbers.
 
     Args:
         dump: The dump.
-        programs: What the weights must fit, the main model first.
+        program: What the weights must fit.
         checkpoint: A directory to use instead of the recorded one.
         seed: Of random numbers to use instead of any directory.
 
@@ -35,8 +30,7 @@ def weights_for(
         GraphError: There is no directory, or it is another model's.
     """
     if seed is not None:
-        of_each = [random_weights(program, seed + i) for i, program in enumerate(programs)]
-        return dict(ChainMap(*of_each))
+        return random_weights(program, seed)
     directory = checkpoint or (Path(dump.header.source) if dump.header.source else None)
     if directory is None:
         raise GraphError(
@@ -46,15 +40,12 @@ def weights_for(
         )
     dtype = DTYPES.get(dump.header.dtype or "")
     try:
-        source = capture_model(
-            directory, dtype=dtype, trace_folder=trace_folder_of(None), drafts=len(programs) > 1
-        ).source
+        source = capture_model(directory, dtype=dtype, trace_folder=trace_folder_of(None)).source
     except GraphError as error:
         if error.code == "missing-package":
             error.hint = "pip install 'ascendfx[capture]', or `--random SEED` for random weights"
         raise
-    for program in programs:
-        check_weights(program, source, str(directory))
+    check_weights(program, source, str(directory))
     return TensorsByKey(source)
 
 
@@ -72,6 +63,5 @@ def check_weights(program: Program, source: TensorSource, name: str) -> None:
                 code="other-checkpoint",
                 reason=f"{name} has {f'`{key}` {list(found)}' if found else f'no `{key}`'}, "
                 f"the dump needs {list(wanted)}",
-                hint="pass the directory of the model that was compiled: --checkpoint DIR; a draft "
-                "layer that was given as a module is in none: --random SEED",
+                hint="pass the directory of the model that was compiled: --checkpoint DIR",
             )
