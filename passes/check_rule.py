@@ -10,6 +10,7 @@ from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import Fidelity
 from ascendfx.passes.proof.check_declaration import check_declaration
 from ascendfx.passes.proof.check_examples import check_example, check_fires, check_necessity
+from ascendfx.passes.proof.check_fields import check_fields
 from ascendfx.passes.proof.check_sides import (
     check_fidelity,
     check_growth,
@@ -82,7 +83,8 @@ def _declaration(checked: Checked) -> Iterator[str]:
     if checked.rule.fidelity is Fidelity.LOSSY:
         yield "its fidelity is lossy: a rule gives equal numbers"
     yield from check_declaration(checked.rule)
-    yield from check_values(checked.rule)
+    if not any(check_fields(checked.rule)):
+        yield from check_values(checked.rule)
 
 
 def _changed_example(checked: Checked) -> Iterator[str]:
@@ -92,6 +94,8 @@ def _changed_example(checked: Checked) -> Iterator[str]:
 
 def _examples(checked: Checked) -> Iterator[str]:
     """Refuse examples that no check looks at."""
+    if any(check_fields(checked.rule)):
+        return
     blocks = [condition.blocks for condition in checked.rule.when]
     known = ", ".join(f"`{each}`" for each in blocks)
     for name in checked.examples:

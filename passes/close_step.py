@@ -89,7 +89,7 @@ class CloseStep(ProgramPass):
         else:
             controls = decode_controls(self.drafts) if decodes else prefill_controls()
         main = program.main
-        if not isinstance(main.op_of(main.outputs[0]), Argmax):
+        if len(main.outputs) < 2 or not isinstance(main.op_of(main.outputs[0]), Argmax):
             raise GraphError(
                 code="no-closed-step",
                 reason=f"@{main.name} does not return the most likely token first",

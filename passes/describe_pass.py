@@ -164,5 +164,5 @@ def _unknown(path: str, why: str) -> GraphError:
         f"`{path}` cannot be imported here: {why}",
         hint="it was defined in the script that was run: move it to a module, and compile again"
         if script
-        else "run the command in the folder of its module with PYTHONPATH=. before it",
+        else "run the command in the folder of its module, or name that folder in PYTHONPATH",
     )

@@ -43,20 +43,37 @@ class ExposeHidden(ProgramPass):
             GraphError: The logits are something else, so that no hidden state can be named.
         """
         check_chaining(self.chaining)
-        exposed = _expose(program.main, self._hidden(program.main))
+        exposed = _expose(program.main, hidden_value(program.main, self.chaining))
         return PassResult(Program((exposed, *program.graphs[1:]), program.recipes))
 
-    def _hidden(self, main: Graph) -> Value:
-        logits = _uncast(main, main.outputs[1])
-        if not isinstance(main.op_of(logits), Linear):
-            raise _refusal(main, logits, "the logits are no projection")
-        normed = main.nodes[logits.node].operands[0]
-        if self.chaining == "post-norm":
-            return normed
-        norm = _uncast(main, normed)
-        if not isinstance(main.op_of(norm), RmsNorm):
-            raise _refusal(main, norm, "what the output projection reads is no norm")
-        return main.nodes[norm.node].operands[0]
+
+def hidden_value(main: Graph, chaining: str) -> Value:
+    """Return the hidden state of a serving form, of the rows whose logits it computes.
+
+    Args:
+        main: Its entry.
+        chaining: One of `CHAININGS`.
+
+    Raises:
+        GraphError: There are no logits, or they are no projection of a norm.
+    """
+    if len(main.outputs) < 2:
+        raise GraphError(
+            code="no-hidden-state",
+            reason=f"@{main.name} returns {len(main.outputs)} values; a serving form returns "
+            "tokens, logits and its caches",
+            hint="run the pass derive-incremental-form before expose-hidden",
+        )
+    logits = _uncast(main, main.outputs[1])
+    if not isinstance(main.op_of(logits), Linear):
+        raise _refusal(main, logits, "the logits are no projection")
+    normed = main.nodes[logits.node].operands[0]
+    if chaining == "post-norm":
+        return normed
+    norm = _uncast(main, normed)
+    if not isinstance(main.op_of(norm), RmsNorm):
+        raise _refusal(main, norm, "what the output projection reads is no norm")
+    return main.nodes[norm.node].operands[0]
 
 
 def check_chaining(chaining: str) -> None:

@@ -234,7 +234,8 @@ class _Step:
 
     def run(self) -> Graph:
         main = self._main
-        sampled = main.op_of(main.outputs[0])
+        whole = len(main.outputs) > _HIDDEN_AT
+        sampled = main.op_of(main.outputs[0]) if whole else None
         if not isinstance(sampled, SampleTokens) or not _is_hidden(main, main.outputs[_HIDDEN_AT]):
             raise GraphError(
                 code="no-closed-step",

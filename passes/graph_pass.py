@@ -4,11 +4,13 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.program import Program
 from ascendfx.passes.remark import Remark
+from ascendfx.passes.result_parts import check_parts
 
 
 class Fidelity(enum.Enum):
@@ -74,8 +76,12 @@ class GraphPass(ProgramPass):
         """Transform ``graph``; return the same object if nothing applies."""
 
     def run(self, program: Program) -> PassResult:
-        """Transform every graph of the program."""
-        results = [self.run_graph(graph) for graph in program.graphs]
+        """Transform every graph of the program.
+
+        Raises:
+            GraphError: `run_graph` returned something else than a `GraphResult`.
+        """
+        results = [_checked(self.name, self.run_graph(graph)) for graph in program.graphs]
         if all(r.graph is g for r, g in zip(results, program.graphs, strict=True)):
             return PassResult(program, {}, tuple(each for r in results for each in r.remarks))
         statistics: dict[str, int] = {}
@@ -84,3 +90,16 @@ class GraphPass(ProgramPass):
                 statistics[what] = statistics.get(what, 0) + count
         changed = Program(tuple(r.graph for r in results), program.recipes).pruned()
         return PassResult(changed, statistics, tuple(each for r in results for each in r.remarks))
+
+
+def _checked(name: str, result: Any) -> GraphResult:
+    if isinstance(result, GraphResult) and isinstance(result.graph, Graph):  # pyright: ignore[reportUnnecessaryIsInstance]
+        check_parts(name, result.statistics, result.remarks)
+        return result
+    found = result.graph if isinstance(result, GraphResult) else result
+    raise GraphError(
+        "pass-result",
+        f"pass `{name}` returned `{type(found).__name__}` from run_graph",
+        hint="run_graph returns GraphResult(graph), with the graph it was given if nothing "
+        "applied; a pass over whole programs has run, which returns PassResult(program)",
+    )

@@ -9,8 +9,9 @@ from ascendfx.ir.graph import Graph
 from ascendfx.ir.program import Program
 from ascendfx.ir.verify import verify_program, verify_values
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.line_of_user import line_of_user
 from ascendfx.passes.registry import PASSES
-from ascendfx.passes.remark import Remark
+from ascendfx.passes.result_parts import check_parts
 
 _NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _LONGEST_NAME = 100
@@ -28,8 +29,8 @@ def check_own_passes(passes: Iterable[ProgramPass]) -> tuple[ProgramPass, ...]:
     except TypeError as error:
         raise GraphError(
             "pass-declaration",
-            f"`passes` is {type(passes).__name__} {passes!r:.80}, not a sequence of passes",
-            hint="pass a tuple: passes=(MyPass(),)",
+            f"`passes` is {_shown(passes)}, not a sequence of passes",
+            hint=f"pass a tuple: passes=({_called(passes)},)",
         ) from error
     for each in wanted:
         check_declared(each)
@@ -41,6 +42,17 @@ def check_own_passes(passes: Iterable[ProgramPass]) -> tuple[ProgramPass, ...]:
                 hint="dumps and reports know passes by name: give yours one of its own",
             )
     return wanted
+
+
+def _shown(given: Any) -> str:
+    if isinstance(given, type):
+        return f"the class {given.__name__}"
+    return f"{type(given).__name__} {given!r:.80}"
+
+
+def _called(given: Any) -> str:
+    kind = given if isinstance(given, type) else type(given)
+    return f"{kind.__name__ if issubclass(kind, ProgramPass) else 'MyPass'}()"
 
 
 def check_declared(rewrite: Any) -> None:
@@ -55,7 +67,9 @@ def check_declared(rewrite: Any) -> None:
         raise GraphError(
             "pass-declaration",
             f"{found} is no pass",
-            hint="pass an object of a subclass of ProgramPass, such as MyPass()",
+            hint=f"pass an object of it: {rewrite.__name__}()"
+            if is_class
+            else "pass an object of a subclass of ProgramPass, such as MyPass()",
         )
     kind = type(rewrite).__name__
     name, fidelity = (getattr(rewrite, each, None) for each in ("name", "fidelity"))
@@ -89,7 +103,7 @@ def checked_result(rewrite: ProgramPass, program: Program) -> PassResult:
             raise
         raise GraphError(
             "pass-failed",
-            f"pass `{rewrite.name}` failed: {type(error).__name__}: {error}",
+            f"pass `{rewrite.name}` failed: {type(error).__name__}: {error}{line_of_user(error)}",
             hint="in Python, the cause of this error has the lines of the pass",
         ) from error
     _check_result(rewrite.name, result)
@@ -123,22 +137,7 @@ def _check_result(name: str, result: Any) -> None:
             f"pass `{name}` returned a program {fault}",
             hint="change graphs of the program that the pass is given; its first one is the entry",
         )
-    if not _are_counts(result.statistics):
-        raise GraphError(
-            "pass-result",
-            f"pass `{name}` gave the statistics {result.statistics!r:.80}, which are no counts",
-            hint='give whole numbers by name, such as {"products merged": 2}',
-        )
-    remarks: Any = result.remarks
-    if not isinstance(remarks, list | tuple):
-        remarks = (remarks,)
-    for each in remarks:
-        if not isinstance(each, Remark):
-            raise GraphError(
-                "pass-result",
-                f"pass `{name}` gave the remark {each!r:.80}, which is no Remark",
-                hint="give a tuple of Remark(text, node.location), of ascendfx.passes.remark",
-            )
+    check_parts(name, result.statistics, result.remarks)
 
 
 def _fault_of_program(program: Any) -> str:
@@ -149,9 +148,3 @@ def _fault_of_program(program: Any) -> str:
     graphs = (*program.graphs, *program.recipes.values())
     strange = next((each for each in graphs if not isinstance(each, Graph)), None)
     return f"that holds `{type(strange).__name__}` instead of a Graph" if strange else ""
-
-
-def _are_counts(statistics: Any) -> bool:
-    return isinstance(statistics, Mapping) and all(
-        isinstance(what, str) and isinstance(count, int) for what, count in statistics.items()
-    )

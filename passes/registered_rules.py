@@ -5,10 +5,12 @@ import changes it, and no pass of ours reads it.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.passes.check_rule import check_rule
+from ascendfx.passes.proof.check_fields import check_fields
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import RULES
 
@@ -30,7 +32,7 @@ def register(rule: Rule, *, examples: Mapping[str, Program], seed: int = 0) -> R
         GraphError: `rule-not-proved` with a counterexample; `rule-name-taken` if another rule,
             registered or of the library, has the name.
     """
-    if not isinstance(rule, Rule):  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not isinstance(rule, Rule) or any(check_fields(rule)):  # pyright: ignore[reportUnnecessaryIsInstance]
         check_rule(rule, examples=examples, seed=seed)  # says what is wanted
     _require_own_name(rule)
     check_rule(rule, examples=examples, seed=seed)
@@ -60,10 +62,15 @@ def require_registered(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     """Return ``rules`` as a tuple if each of them passed its check.
 
     Raises:
-        GraphError: A rule was not registered.
+        GraphError: ``rules`` are no sequence of rules, or one was not registered.
     """
+    given: Any = rules
+    if not isinstance(given, Iterable) or isinstance(given, str | Mapping):
+        raise _no_rules(given)
     wanted = tuple(rules)
     for rule in wanted:
+        if not isinstance(rule, Rule) or not isinstance(rule.name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _no_rules(rule)
         if _REGISTERED.get(rule.name) is not rule:
             raise GraphError(
                 "rule-not-registered",
@@ -71,3 +78,14 @@ def require_registered(rules: Iterable[Rule]) -> tuple[Rule, ...]:
                 hint="call ascendfx.rules.register(rule, examples=...) first",
             )
     return wanted
+
+
+def _no_rules(found: Any) -> GraphError:
+    what = f"the class {found.__name__}" if isinstance(found, type) else f"{found!r:.80}"
+    return GraphError(
+        "bad-argument",
+        f"`rules` is no sequence of Rules: it has {type(found).__name__} {what}"
+        if not isinstance(found, Rule)
+        else f"`rules` is the rule `{found.name}`, not a sequence of Rules",
+        hint="pass a tuple: rules=(rule,), of what ascendfx.rules.register returned",
+    )

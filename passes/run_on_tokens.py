@@ -1,7 +1,7 @@
 """Run a program of any form on tokens: how passes that change the signature are compared."""
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,14 +10,17 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.interpret import interpret
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
+from ascendfx.ir.tensor_type import TensorType
 from ascendfx.passes.serving_steps import ServingSteps, block_tokens, given_first
+from ascendfx.passes.step_inputs import CACHE_PREFIX, LOGIT_ROWS
 
 
 class Form(enum.Enum):
     """What the entry of a program takes."""
 
     CAPTURED = "captured"
-    """``logits [batch, tokens, vocab]`` of ``token_ids [batch, tokens]``."""
+    """``logits [batch, tokens, vocab]`` of ``token_ids [batch, tokens]``; of a draft layer, further
+    inputs and results ``[batch, tokens, H]``."""
     ROWS = "rows"
     """``logits [rows, vocab]`` of ``token_ids [rows]``: one text, no batch axis."""
     SERVING = "serving"
@@ -34,15 +37,21 @@ def form_of(program: Program) -> Form:
     """
     kinds = program.main.input_types
     ids = kinds.get("token_ids")
-    if ids is not None and len(kinds) == 1:
-        return Form.CAPTURED if ids.rank == 2 else Form.ROWS
-    if ids is None or not any(name.startswith("cache.") for name in kinds):
+    serves = any(name == LOGIT_ROWS or name.startswith(CACHE_PREFIX) for name in kinds)
+    if ids is None or not (serves or _are_of_tokens(kinds.values(), ids)):
         raise GraphError(
             code="not-a-language-model",
             reason=f"the entry @{program.name} has inputs {', '.join(kinds) or 'of no name'}",
             hint="only programs that take `token_ids` can be run on tokens",
         )
-    return Form.STEP if "state" in kinds else Form.SERVING
+    if serves:
+        return Form.STEP if "state" in kinds else Form.SERVING
+    return Form.CAPTURED if ids.rank == 2 else Form.ROWS
+
+
+def _are_of_tokens(kinds: Iterable[TensorType], ids: TensorType) -> bool:
+    """Return whether every input has one entry per token."""
+    return all(kind.shape[: ids.rank] == ids.shape for kind in kinds)
 
 
 def logits_on_tokens(

@@ -18,7 +18,6 @@ from ascendfx.ir.ops import (
     GatherRows,
     Input,
     MoveEntries,
-    PackRows,
     Param,
     RaggedAttention,
     Rotary,
@@ -106,7 +105,6 @@ _KEPT = (
     CacheWrite,
     GatherRows,
     MoveEntries,
-    PackRows,
     RaggedAttention,
     Rotary,
     SampleDrafts,
@@ -167,14 +165,13 @@ def _walk(
 
 def _result(node: Node, operands: tuple[Trace, ...], root: Root) -> Trace:
     op, alone = node.op, frozenset({root})
-    rows = isinstance(op, AlignDrafts | PackRows)
-    if isinstance(op, ShiftTokens) or (rows and root.value.result == 0):
+    if isinstance(op, ShiftTokens) or (isinstance(op, AlignDrafts) and root.value.result == 0):
         return Trace(root, tokens=alone)
-    if rows and root.value.result == 1:
+    if isinstance(op, AlignDrafts) and root.value.result == 1:
         return Trace(root, positions=alone, counts=True)
     if isinstance(op, BranchDrafts) or (isinstance(op, SampleDrafts) and not root.value.result):
         return Trace(root, tokens=operands[0].tokens)
-    if isinstance(op, AlignDrafts | Constant | PackRows | Param | SampleDrafts | _Chosen):
+    if isinstance(op, AlignDrafts | Constant | Param | SampleDrafts | _Chosen):
         return Trace(root, counts=isinstance(op, Constant | Param))
     if isinstance(op, MoveEntries):
         return operands[root.value.result]

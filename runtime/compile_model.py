@@ -72,8 +72,8 @@ def compile_model(
             ``limits`` wants drafts.
         draft_chaining: Which hidden state draft layers read: ``"post-norm"`` or ``"pre-norm"``.
         verify: Verification of passes, not of files or drafts. ``"each-pass"`` compares the program
-            after each pass with the captured one, in float64 and layer by layer; a pass that breaks
-            its fidelity stops the compilation.
+            after each pass with the captured one, in float64 and layer by layer, over draft layers
+            and closed steps, too; a pass that breaks its fidelity stops the compilation.
         verify_tokens: Texts that ``verify`` runs on; None: random ones.
         verify_length: Tokens of each random text that ``verify`` runs on; None: 32.
         dump_dir: Receives the program after each pass, plans and kernels; see dumps/README.md.
@@ -108,18 +108,22 @@ def compile_model(
     captured = _captured(
         model, dtype, trace_folder, progress, drafts=draft if draft is not None else bool(wanted)
     )
-    verifier = start_verifier(captured, verify_tokens, verify_length, progress) if verify else None
+    captured = replace(captured, drafts=captured.drafts[:wanted])
+    verifier = (
+        start_verifier(captured, verify_tokens, verify_length, progress, chaining=draft_chaining)
+        if verify
+        else None
+    )
     rewriting = Rewriting(writer, verifier, progress)
     serving, misses = rewriting.run("serving", captured.program, to_serving)
     lowering = Lowering(chip, limits, writer, progress)
-    apart = Rewriting(writer, None, progress)
-    drafts = serve_drafts(captured.drafts[:wanted], apart, TO_SERVING)
+    drafts = serve_drafts(captured.drafts, rewriting, TO_SERVING)
     programs: dict[str, Program] = {}
     steps: dict[str, Program] = {}
     lowered: dict[str, LaunchPlan] = {}
     weights: dict[str, WeightSpec] = {}
     for name in plans:
-        depths = drafts_of_plan(drafts, apart, chosen[name], plan=name, drafts=wanted)
+        depths = drafts_of_plan(drafts, rewriting, chosen[name], plan=name, drafts=wanted)
         programs[name], more = rewriting.run(name, serving, chosen[name])
         closing = closing_passes(name, depths, chaining=draft_chaining, branches=limits.draft_tree)
         steps[name], last = rewriting.go_on(name, programs[name], closing)

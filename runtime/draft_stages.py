@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import ProgramPass
-from ascendfx.runtime.dumps.dump_header import DRAFT_STAGE
+from ascendfx.passes.verification.stage_name import StageName
 from ascendfx.runtime.rewriting import Rewriting
 
 
 def draft_stage_names(plans: Sequence[str], layers: int) -> tuple[str, ...]:
     """Return the stages of ``layers`` distinct draft layers, in order."""
-    firsts = tuple(_name(i) for i in range(layers))
-    return (*firsts, *(_name(i, plan) for plan in plans for i in range(layers)))
+    return tuple(str(StageName(i, plan)) for plan in ("", *plans) for i in range(layers))
 
 
 def serve_drafts(
@@ -22,7 +21,10 @@ def serve_drafts(
     Raises:
         GraphError: A pass refuses one of them.
     """
-    return tuple(rewriting.run(_name(i), program, passes)[0] for i, program in enumerate(captured))
+    return tuple(
+        rewriting.run(str(StageName(i, "")), program, passes)[0]
+        for i, program in enumerate(captured)
+    )
 
 
 def drafts_of_plan(
@@ -41,11 +43,7 @@ def drafts_of_plan(
         GraphError: A pass refuses one of them.
     """
     finished = [
-        rewriting.run(_name(i, plan), program, passes)[0] for i, program in enumerate(serving)
+        rewriting.run(str(StageName(i, plan)), program, passes)[0]
+        for i, program in enumerate(serving)
     ]
     return tuple(finished[depth % len(finished)] for depth in range(drafts))
-
-
-def _name(layer: int, plan: str = "") -> str:
-    number = str(layer) if layer else ""
-    return f"{DRAFT_STAGE}{number}{'-' if plan else ''}{plan}"

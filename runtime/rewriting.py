@@ -8,8 +8,8 @@ from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import PassRun, run_pipeline
 from ascendfx.passes.remark import Remark
-from ascendfx.passes.run_on_tokens import Form, form_of
-from ascendfx.passes.verification.verify_pass import PassVerifier, fidelity_error, rewritten
+from ascendfx.passes.verification.verify_pass import fidelity_error, rewritten
+from ascendfx.passes.verification.verify_stages import StageVerifier
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.near_misses import near_misses_noted
 from ascendfx.runtime.progress import Progress
@@ -26,7 +26,7 @@ class Rewriting:
     """
 
     writer: DumpWriter | None
-    verifier: PassVerifier | None
+    verifier: StageVerifier | None
     progress: Progress
 
     def run(
@@ -69,9 +69,7 @@ class Rewriting:
         return final, tuple(remarks)
 
     def _record(self, stage: str, run: PassRun) -> None:
-        # A closed step chooses tokens itself; its logits are those of the program before.
-        judged = self.verifier and form_of(run.program) is not Form.STEP
-        check = self.verifier.check(stage, rewritten(run)) if self.verifier and judged else None
+        check = self.verifier.check(stage, rewritten(run)) if self.verifier else None
         if self.writer:
             self.writer.passed(stage, run, check)
         if check and self.verifier and check.broken:

@@ -12,7 +12,8 @@ from ascendfx.ir.capture.captured_model import CapturedModel
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.op import Array
 from ascendfx.ir.tensor_source import TensorsByKey
-from ascendfx.passes.verification.verify_pass import PassVerifier
+from ascendfx.passes.expose_hidden import CHAININGS
+from ascendfx.passes.verification.verify_stages import StageVerifier
 from ascendfx.runtime.arguments import wrong_type
 from ascendfx.runtime.checked_limit import checked_limit
 from ascendfx.runtime.progress import Progress, silent
@@ -84,21 +85,25 @@ def start_verifier(
     tokens: Sequence[Sequence[int]] | None,
     length: int | None = None,
     progress: Progress = silent,
-) -> PassVerifier:
+    *,
+    chaining: str = CHAININGS[0],
+) -> StageVerifier:
     """Return a verifier that has run the captured program on the tokens.
 
     Args:
-        captured: What is true.
+        captured: What is true, with the draft layers that are compiled.
         tokens: Texts to run on; None: random ones.
         length: Of the random ones; None: `LENGTH`.
         progress: Told when it begins and ends.
+        chaining: Which hidden state draft layers read.
 
     Raises:
         GraphError: The model has no weights, or the tokens do not fit it.
     """
     ids = token_ids(tokens, captured.facts.vocabulary, length=length or LENGTH)
     progress("float64 truth", 0, 1)
-    verifier = PassVerifier(captured.program, TensorsByKey(captured.source), ids)
+    tensors = TensorsByKey(captured.source)
+    verifier = StageVerifier(captured.program, captured.drafts, tensors, ids, chaining)
     progress("float64 truth", 1, 1)
     return verifier
 

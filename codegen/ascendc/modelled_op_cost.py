@@ -41,7 +41,6 @@ _MOVEMENTS: tuple[type[Op], ...] = (
     ops.DispatchExperts,
     ops.GatherRows,
     ops.MoveEntries,
-    ops.PackRows,
     ops.RouteTopk,
     ops.SampleDrafts,
     ops.SampleTokens,

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from ascendfx.passes.proof.check_fields import check_fields
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rule_sides import letters_of
 
@@ -16,6 +17,11 @@ _LARGEST_MINIMUM = 32
 
 def check_declaration(rule: Rule) -> Iterator[str]:
     """Yield what is wrong with a rule as it is declared."""
+    wrong = tuple(check_fields(rule))
+    yield from wrong or _contents(rule)
+
+
+def _contents(rule: Rule) -> Iterator[str]:
     if not _NAME.fullmatch(rule.name):
         yield f"its name `{rule.name}` is not kebab-case"
     if not rule.spellings:

@@ -1,16 +1,13 @@
 """What the code of a rule raised, as text: what is missing, where, and what there is instead."""
 
-import traceback
-from pathlib import Path
-
+from ascendfx.passes.line_of_user import line_of_user
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rule_sides import letters_of
 
 
 def shown_failure(rule: Rule, error: Exception) -> str:
-    """Return what is wrong and the line where it was noticed."""
-    frames = traceback.extract_tb(error.__traceback__)
-    where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+    """Return what is wrong and the line of the user where it came up."""
+    where = line_of_user(error)
     if not isinstance(error, KeyError):
         return f"{type(error).__name__}: {error}{where}"
     operands = ", ".join(f"`{name}`" for name in rule.operands)

@@ -1,34 +1,38 @@
 """Without the pass itself: the part of the programs before and after that explains a difference."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from ascendfx.ir.graph import Graph, GraphBuilder, Value
+from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Input, Param
 from ascendfx.ir.program import Program
 from ascendfx.passes.random_weights import checkpoint_types
-from ascendfx.passes.reduction.case import Case
+from ascendfx.passes.reduction.case import Case, computing_nodes
 from ascendfx.passes.reduction.cut_program import cut_name
+from ascendfx.passes.verification.first_difference import is_known
 from ascendfx.passes.verification.run_with_noise import Noisy, tolerance
 
 Values = Mapping[int, tuple[Noisy, ...]]
 """Results of every node of a graph."""
 
+_TRIED = 8
+"""More places than this where the programs begin to differ are not cut out."""
 
-def cut_pair(
+
+def cut_pairs(
     programs: tuple[Program, Program],
     values: tuple[Values, Values],
     result: int,
     tensors: Mapping[str, Array],
     sizes: Mapping[str, int],
-) -> tuple[Case, Program]:
-    """Return a part of the program before, and of that after, with the same inputs.
+) -> Iterator[tuple[Case, Program]]:
+    """Yield parts of the program before, each with that of the program after, the smallest first.
 
-    Both entries take the same inputs and differ in a result. Where both end in the same operation
-    and differ in one operand alone, that operand is the result instead. Values of the program after
-    that the program before has, too, become inputs of both.
+    Both entries take the same inputs and differ in a result. The result is followed upwards through
+    equal operations to where the programs begin to differ, along every operand that does. Values of
+    the program after that the program before has, too, become inputs of both.
 
     Args:
         programs: Before and after, of one graph each.
@@ -37,8 +41,22 @@ def cut_pair(
         tensors: Parameters and inputs by name.
         sizes: Named sizes.
     """
+    graphs = programs[0].main, programs[1].main
+    last = graphs[0].outputs[result], graphs[1].outputs[result]
+    ends = sorted(_descend(graphs, values, last), key=lambda pair: (pair[1], pair[0]))
+    pairs = [_cut(programs, values, each, tensors, sizes) for each in ends[:_TRIED]]
+    yield from sorted(pairs, key=lambda pair: pair[0].nodes + computing_nodes(pair[1]))
+    yield _cut(programs, values, last, tensors, sizes)
+
+
+def _cut(
+    programs: tuple[Program, Program],
+    values: tuple[Values, Values],
+    ends: tuple[Value, Value],
+    tensors: Mapping[str, Array],
+    sizes: Mapping[str, int],
+) -> tuple[Case, Program]:
     before, after = programs[0].main, programs[1].main
-    ends = _descend((before, after), values, (before.outputs[result], after.outputs[result]))
     known = _matched((before, after), values, ends)
     graphs = (
         _part(before, ends[0], {value: value for value in known.values()}, before),
@@ -57,20 +75,61 @@ def cut_pair(
 
 
 def _descend(
+    graphs: tuple[Graph, Graph], values: tuple[Values, Values], last: tuple[Value, Value]
+) -> list[tuple[Value, Value]]:
+    """Return the pairs of different values that no different operands of equal nodes explain."""
+    found: list[tuple[Value, Value]] = []
+    seen: set[tuple[Value, Value]] = set()
+    pending = [last]
+    while pending:
+        pair = pending.pop()
+        if pair in seen:
+            continue
+        seen.add(pair)
+        deeper = _different_operands(graphs, values, pair)
+        pending += deeper
+        if not deeper:
+            found.append(pair)
+    return found
+
+
+def _different_operands(
     graphs: tuple[Graph, Graph], values: tuple[Values, Values], ends: tuple[Value, Value]
-) -> tuple[Value, Value]:
-    while True:
-        nodes = [graph.nodes[end.node] for graph, end in zip(graphs, ends, strict=True)]
-        if nodes[0].op != nodes[1].op or len(nodes[0].operands) != len(nodes[1].operands):
-            return ends
-        differing = [
-            pair
-            for pair in zip(nodes[0].operands, nodes[1].operands, strict=True)
-            if not _same(_of(values[0], pair[0]), _of(values[1], pair[1]))
-        ]
-        if len(differing) != 1:
-            return ends
-        (ends,) = differing
+) -> list[tuple[Value, Value]]:
+    nodes = [graph.nodes[end.node] for graph, end in zip(graphs, ends, strict=True)]
+    if nodes[0].op != nodes[1].op or len(nodes[0].operands) != len(nodes[1].operands):
+        return []
+    pairs = [
+        pair
+        for pair in zip(nodes[0].operands, nodes[1].operands, strict=True)
+        if not _same(_of(values[0], pair[0]), _of(values[1], pair[1]))
+    ]
+    comparable = all(
+        graphs[0].type_of(one) == graphs[1].type_of(other)
+        and bool(graphs[0].nodes[one.node].operands and graphs[1].nodes[other.node].operands)
+        and not _permuted(_of(values[0], one), _of(values[1], other))
+        for one, other in pairs
+    )
+    exchanged = len(pairs) > 1 and _exchanged(nodes, values)
+    return pairs if comparable and not exchanged else []
+
+
+def _exchanged(nodes: list[Node], values: tuple[Values, Values]) -> bool:
+    """Return whether an operand is another one of the node before: places tell nothing then."""
+    before, after = (node.operands for node in nodes)
+    return any(
+        i != j and _same(_of(values[0], one), _of(values[1], other))
+        for i, one in enumerate(before)
+        for j, other in enumerate(after)
+        if not _same(_of(values[0], before[j]), _of(values[1], other))
+    )
+
+
+def _permuted(one: Noisy, other: Noisy) -> bool:
+    """Return whether the elements are the same in another order, as a layout moves them."""
+    if one[0].dtype.kind != "f" or one[0].size != other[0].size:
+        return False
+    return is_known(other, {one[0].size: [(np.sort(one[0], None), tolerance(one))]})
 
 
 def _matched(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Call, Constant, GatherRows, Input, Param
@@ -78,9 +79,13 @@ def cut_program(recorded: Recording, keep: frozenset[Point]) -> Case:
     """Return the case of the kept nodes; those that no kept node reads are its outputs.
 
     Raises:
-        CannotCutError: The program runs on tokens, and a value does not follow the token axis.
+        CannotCutError: The program runs on tokens, and a value does not follow the token axis, or
+            not the one of texts, so that what reads it would not fit.
     """
-    return _Cutter(recorded, keep).run()
+    try:
+        return _Cutter(recorded, keep).run()
+    except GraphError as error:
+        raise CannotCutError(error.reason) from error
 
 
 def ends_of(recorded: Recording, keep: frozenset[Point]) -> list[Point]:

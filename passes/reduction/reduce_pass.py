@@ -14,7 +14,7 @@ from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.graph_pass import Fidelity, ProgramPass
 from ascendfx.passes.random_weights import checkpoint_types
 from ascendfx.passes.reduction.case import Case, Judge, Observed, observe
-from ascendfx.passes.reduction.cut_pair import cut_pair
+from ascendfx.passes.reduction.cut_pair import cut_pairs
 from ascendfx.passes.reduction.cut_program import Point, Recording
 from ascendfx.passes.reduction.shrink_nodes import shrink_nodes
 from ascendfx.passes.reduction.shrink_sizes import shrink_sizes
@@ -140,6 +140,9 @@ def _recordings(broken: Broken) -> Iterator[tuple[str, Recording, list[Point]]]:
         for number in dict.fromkeys((max(call, 0), 0)):
             if number < len(step.run.calls):
                 yield "nodes, on tokens", *_with_entry(broken, step, number, tokens)
+        if not step.run.calls:
+            recorded, touched = _local(broken, step, call)
+            yield "nodes, on tokens", replace(recorded, tokens=tokens), touched
 
 
 def _step(broken: Broken, program: Program, tokens: Array) -> Step:
@@ -255,13 +258,18 @@ def _by_cutting(broken: Broken, tried: Tried) -> Reduced | None:
     tensors: dict[str, Array] = {}
     for program, step in zip(programs, steps, strict=True):
         tensors |= local_tensors(program, step, call, broken.tensors)
-    case, after = cut_pair(programs, values, broken.found.result, tensors, steps[0].runner.sizes)
-    case, judge = replace(case, after=after), Judge(None, broken.fidelity)
-    case = shrink_sizes(case, judge, lambda n: tried("sizes", n))
-    case = shrink_values(case, judge, lambda n: tried("values", n))
-    after = judge.after(case)
-    observed = observe(case, after, broken.fidelity)
-    return Reduced(case, after, observed, None) if observed else None
+    judge = Judge(None, broken.fidelity)
+    sizes = steps[0].runner.sizes
+    for cut, other in cut_pairs(programs, values, broken.found.result, tensors, sizes):
+        case = replace(cut, after=other)
+        if judge.observe(case) is None:
+            continue
+        case = shrink_sizes(case, judge, lambda n: tried("sizes", n))
+        case = shrink_values(case, judge, lambda n: tried("values", n))
+        after = judge.after(case)
+        if observed := observe(case, after, broken.fidelity):
+            return Reduced(case, after, observed, None)
+    return None
 
 
 def _wide(array: Array) -> Array:

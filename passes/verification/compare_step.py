@@ -7,6 +7,7 @@ import numpy as np
 
 from ascendfx.ir.op import Array
 from ascendfx.ir.tensor_type import DType
+from ascendfx.passes.run_on_tokens import Form, form_of
 from ascendfx.passes.same_bits import same_in_format
 from ascendfx.passes.verification.follow_truth import Step, Truth
 from ascendfx.passes.verification.run_with_noise import Noisy, tolerance
@@ -51,7 +52,7 @@ class Difference:
 
 
 def compare_with_truth(number: int, step: Step, truth: Truth) -> Iterator[Difference]:
-    """Yield the results of each layer, then the logits, compared with the truth's."""
+    """Yield the results of each layer, then logits and states, compared with the truth's."""
     calls = step.run.calls
     followed = len(calls) == len(truth.calls)
     for index, (call, known) in enumerate(zip(calls, truth.calls, strict=False)):
@@ -60,17 +61,21 @@ def compare_with_truth(number: int, step: Step, truth: Truth) -> Iterator[Differ
             if followed and part is not None and part.shape == own[0].shape:
                 bound = tolerance(own) + tolerance(true)
                 where = (number, index, result, call.call.callee)
-                yield _difference(where, own[0], part, bound)
-    place = logits_place(step)
-    own, logits = step.run.outputs[place], step.logits(truth)
-    bound = tolerance(own) + tolerance(logits)
+                yield difference(where, own[0], part, bound)
     entry = step.runner.program.name
-    yield _difference((number, LOGITS, place, entry), own[0], logits[0], bound)
+    expected = (step.logits(truth), *step.states(truth))
+    for place, true in enumerate(expected, start=logits_place(step)):
+        own = step.run.outputs[place]
+        bound = tolerance(own) + tolerance(true)
+        yield difference((number, LOGITS, place, entry), own[0], true[0], bound)
 
 
 def logits_place(step: Step) -> int:
-    """Return which output of the entry the logits are: a serving form returns tokens first."""
-    return 0 if len(step.run.outputs) == 1 else 1
+    """Return which output of the entry the logits are: a serving form returns tokens first.
+
+    What a draft layer returns beside them, and the hidden states for it, stands behind.
+    """
+    return 1 if form_of(step.runner.program) in (Form.SERVING, Form.STEP) else 0
 
 
 def same_results(before: Step, after: Step) -> bool | None:
@@ -99,9 +104,10 @@ def _all_same(
     )
 
 
-def _difference(
+def difference(
     where: tuple[int, int, int, str], own: Array, true: Array, bound: float
 ) -> Difference:
+    """Return how far two arrays are from each other; ``where`` is step, call, result and graph."""
     if own.shape != true.shape:
         return Difference(*where, np.inf, np.inf, true.size, bound)
     with np.errstate(invalid="ignore"):

@@ -22,8 +22,9 @@ def require_finite(captured: Program, truth: Truth) -> None:
             if lost := _lost(value):
                 name = node.location.module or f"@{node.op.mnemonic}"
                 raise _not_finite(f"layer `{name}` on:", lost, node.location)
-    if lost := _lost(truth.logits[0]):
-        raise _not_finite("the logits on:", lost, UNKNOWN)
+    for value, _ in (truth.logits, *truth.states):
+        if lost := _lost(value):
+            raise _not_finite("the logits on:", lost, UNKNOWN)
 
 
 def _lost(value: Array) -> str:

@@ -6,7 +6,7 @@ What a layer makes of them may differ by the rounding of that layer alone.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -15,7 +15,9 @@ from ascendfx.ir.graph import Node
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Call
 from ascendfx.ir.program import Program
+from ascendfx.ir.size import bind_size
 from ascendfx.passes.run_on_tokens import Form, form_of
+from ascendfx.passes.serving_signature import further_inputs
 from ascendfx.passes.serving_steps import Pages, block_tokens, caches_after, empty_caches
 from ascendfx.passes.verification.run_with_noise import Follow, Noisy, NoisyRunner, Run, undisturbed
 
@@ -24,6 +26,8 @@ _STEPS = 2
 
 _BLOCK = 4
 """Tokens of a cache block here."""
+
+_SEED = 0
 
 
 @dataclass(frozen=True)
@@ -34,11 +38,16 @@ class Truth:
         tokens: Ids ``[texts, tokens]``.
         calls: Results of each call of the entry, ``[texts, tokens, ...]``.
         logits: ``[texts, tokens, vocab]``.
+        given: Further inputs of the entry, such as the hidden states that a draft layer reads,
+            ``[texts, tokens, ...]``.
+        states: What the entry returns beside the logits, ``[texts, tokens, ...]``.
     """
 
     tokens: Array
     calls: tuple[tuple[Noisy, ...], ...]
     logits: Noisy
+    given: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    states: tuple[Noisy, ...] = ()
 
     def part(self, value: Array, pick: Callable[[Array], Array]) -> Array | None:
         """Return what ``pick`` takes of ``[texts, tokens, ...]``; None for any other array."""
@@ -70,15 +79,38 @@ class Step:
         value, noisy = truth.logits
         return self.pick_logits(value), self.pick_logits(noisy)
 
+    def states(self, truth: Truth) -> tuple[Noisy, ...]:
+        """Return the part of what comes beside the logits that this step computes."""
+        return tuple((self.pick(value), self.pick(noisy)) for value, noisy in truth.states)
+
+
+def drawn_inputs(program: Program, tokens: Array) -> dict[str, Array]:
+    """Return what a captured program reads beside ids ``[texts, tokens]``, drawn.
+
+    Draft layers read hidden states: numbers of unit variance, as norms leave them.
+    """
+    random = np.random.default_rng(_SEED)
+    sizes = _sizes(tokens)
+    return {
+        name: random.standard_normal([bind_size(size, sizes) for size in kind.shape])
+        for name, kind in further_inputs(program).items()
+    }
+
 
 def find_truth(program: Program, tensors: Mapping[str, Array], tokens: Array) -> Truth:
-    """Return the truth of a captured program on ids ``[texts, tokens]``."""
+    """Return the truth of a captured program on ids ``[texts, tokens]``.
+
+    What it reads beside them is drawn.
+    """
+    given = drawn_inputs(program, tokens)
     runner = NoisyRunner(program, tensors, _sizes(tokens))
     run = runner.entry(
-        {"token_ids": undisturbed(tokens)},
+        _undisturbed({"token_ids": tokens, **given}),
         follow=lambda _, outputs: tuple(undisturbed(v) for v, _ in outputs),
     )
-    return Truth(tokens, tuple(call.outputs for call in run.calls), run.outputs[0])
+    logits, *states = run.outputs
+    calls = tuple(call.outputs for call in run.calls)
+    return Truth(tokens, calls, logits, given, tuple(states))
 
 
 def follow_truth(
@@ -88,6 +120,7 @@ def follow_truth(
     *,
     noise: bool = True,
     steps: int = _STEPS,
+    every_row: bool = False,
 ) -> Iterator[Step]:
     """Yield the steps in which a program of any form computes what the truth has.
 
@@ -100,6 +133,7 @@ def follow_truth(
         truth: What it is compared with.
         noise: Whether to run with noise, too.
         steps: Into how many steps a serving form cuts the texts.
+        every_row: Whether a serving form computes the logits of all rows instead of the last ones.
     """
     follower = _Follower(program, tensors, truth, noise)
     match form_of(program):
@@ -109,7 +143,7 @@ def follow_truth(
             for text in range(len(truth.tokens)):
                 yield follower.step(_rows(truth, text))
         case Form.SERVING | Form.STEP:
-            yield from _in_steps(follower, steps)
+            yield from _in_steps(follower, steps, every_row=every_row)
 
 
 @dataclass(frozen=True)
@@ -121,33 +155,31 @@ class _Plan:
 
 
 def _captured(truth: Truth) -> _Plan:
-    return _Plan(
-        {"token_ids": undisturbed(truth.tokens)}, _sizes(truth.tokens), lambda a: a, lambda a: a
-    )
+    inputs = _undisturbed({"token_ids": truth.tokens, **truth.given})
+    return _Plan(inputs, _sizes(truth.tokens), lambda a: a, lambda a: a)
 
 
 def _rows(truth: Truth, text: int) -> _Plan:
-    ids = truth.tokens[text]
-
     def pick(array: Array) -> Array:
         return array[text]
 
-    return _Plan({"token_ids": undisturbed(ids)}, {"rows": len(ids)}, pick, pick)
+    inputs = {name: pick(each) for name, each in {"token_ids": truth.tokens, **truth.given}.items()}
+    return _Plan(_undisturbed(inputs), {"rows": truth.tokens.shape[1]}, pick, pick)
 
 
-def _in_steps(follower: "_Follower", steps: int) -> list[Step]:
+def _in_steps(follower: "_Follower", steps: int, *, every_row: bool) -> list[Step]:
     """Run with small cache blocks, so that a short text fills several of them.
 
     No operation asks how large a block is but through its cache; a program that does so otherwise
     is run with blocks of its own size.
     """
     try:
-        return _serving(follower, steps, _BLOCK)
+        return _serving(follower, steps, _BLOCK, every_row=every_row)
     except (ValueError, IndexError):
-        return _serving(follower, steps, block_tokens(follower.program))
+        return _serving(follower, steps, block_tokens(follower.program), every_row=every_row)
 
 
-def _serving(follower: "_Follower", steps: int, block: int) -> list[Step]:
+def _serving(follower: "_Follower", steps: int, block: int, *, every_row: bool) -> list[Step]:
     truth, program = follower.truth, follower.program
     texts, tokens = truth.tokens.shape
     pages = Pages(texts, -(-tokens // block) + 1, block)
@@ -158,7 +190,8 @@ def _serving(follower: "_Follower", steps: int, block: int) -> list[Step]:
     cuts = np.linspace(0, tokens, min(steps, tokens) + 1).astype(int).tolist()
     found: list[Step] = []
     for part in pairwise(cuts):
-        found.append(follower.step(_part(truth, pages, caches, part)))
+        plan = _part(truth, pages, caches, part)
+        found.append(follower.step(_of_every_row(plan) if every_row else plan))
         caches = caches_after(program, found[-1].run.outputs)
     return found
 
@@ -182,8 +215,25 @@ def _part(truth: Truth, pages: Pages, caches: Mapping[str, Noisy], part: tuple[i
     def pick(array: Array) -> Array:
         return array[:, first:end].reshape(ids.size, *array.shape[2:])
 
-    inputs = {name: undisturbed(each) for name, each in controls.items()} | dict(caches)
+    given = {name: pick(each) for name, each in truth.given.items()}
+    inputs = _undisturbed({**given, **controls}) | dict(caches)
     return _Plan(inputs, sizes, pick, lambda a: a[:, end - 1])
+
+
+def _of_every_row(plan: _Plan) -> _Plan:
+    """Return a step in which each row is a request of its own, on the blocks of its text."""
+    rows = plan.sizes["rows"]
+    numbers = np.arange(rows, dtype=np.int32)
+    owner, table = (plan.inputs[name][0] for name in ("row_request", "block_table"))
+    own = {"row_request": numbers, "logit_rows": numbers, "block_table": table[owner]}
+    sizes = {**plan.sizes, "requests": rows}
+    return replace(
+        plan, inputs={**plan.inputs, **_undisturbed(own)}, sizes=sizes, pick_logits=plan.pick
+    )
+
+
+def _undisturbed(arrays: Mapping[str, Array]) -> dict[str, Noisy]:
+    return {name: undisturbed(each) for name, each in arrays.items()}
 
 
 @dataclass(frozen=True)

@@ -33,10 +33,14 @@ def reference_of(steps: list[Step], truth: Truth) -> Truth:
             for number, results in enumerate(calls)
         )
     logits = truth.logits
-    numbers = _numbers(truth)
+    numbers = token_numbers(truth)
+    states = list(truth.states)
     for step in steps:
-        logits = _put(logits, step.pick_logits(numbers), step.run.outputs[logits_place(step)])
-    return replace(truth, calls=calls, logits=logits)
+        place = logits_place(step)
+        logits = put_rows(logits, step.pick_logits(numbers), step.run.outputs[place])
+        for i, known in enumerate(states, start=1):
+            states[i - 1] = put_rows(known, step.pick(numbers), step.run.outputs[place + i])
+    return replace(truth, calls=calls, logits=logits, states=tuple(states))
 
 
 def _put_together(
@@ -46,12 +50,12 @@ def _put_together(
         return known
     for step, outputs, place in parts:
         if place < len(outputs):
-            known = _put(known, step.pick(_numbers(truth)), outputs[place])
+            known = put_rows(known, step.pick(token_numbers(truth)), outputs[place])
     return known
 
 
-def _put(known: Noisy, rows: Array, own: Noisy) -> Noisy:
-    """Return ``known [texts, tokens, ...]`` with ``own`` at the places ``rows``, if it fits."""
+def put_rows(known: Noisy, rows: Array, own: Noisy) -> Noisy:
+    """Return ``known [texts, tokens, ...]`` with ``own`` at the tokens ``rows``, if it fits."""
     shape = known[0].shape
     if own[0].shape != (*rows.shape, *shape[2:]):
         return known
@@ -65,6 +69,6 @@ def _with_rows(array: Array, rows: Array, part: Array) -> Array:
     return flat.reshape(array.shape)
 
 
-def _numbers(truth: Truth) -> Array:
+def token_numbers(truth: Truth) -> Array:
     """Return the number of each token of ``[texts, tokens]``."""
     return np.arange(truth.tokens.size).reshape(truth.tokens.shape)

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ascendfx.ir.diagnostic import GraphError
@@ -19,6 +19,8 @@ from ascendfx.passes.verification.follow_truth import Step, Truth, find_truth, f
 from ascendfx.passes.verification.layer_errors import LayerError, layer_errors
 from ascendfx.passes.verification.new_narrowing import new_narrowing
 from ascendfx.passes.verification.reference import reference_of
+from ascendfx.passes.verification.run_with_noise import Noisy
+from ascendfx.passes.verification.stage_name import SERVING
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,8 @@ class PassCheck:
         broken: What breaks the fidelity; empty if nothing does.
         place: The first operation that differs, if something does.
         found: The first tensor that differs, if one does by more than rounding.
+        left_out: Requests of a drawn step that were not compared, because two of their logits are
+            nearly equal.
     """
 
     stage: str
@@ -80,6 +84,7 @@ class PassCheck:
     broken: str = ""
     place: Place | None = None
     found: Difference | None = None
+    left_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +109,8 @@ def rewritten(run: PassRun) -> Rewritten:
     return Rewritten(run.name, run.rewrite.fidelity, run.before, run.program)
 
 
-_COMMON = "serving"
-"""The stage that others go on from."""
-
-_Verdict = tuple[PassError, str, Place | None, Difference | None]
+Verdict = tuple[PassError, str, Place | None, Difference | None]
+"""How far a program is off, what breaks the fidelity of the pass, where, and the first tensor."""
 
 
 @dataclass
@@ -117,7 +120,8 @@ class PassVerifier:
     Attributes:
         captured: The program that is true.
         tensors: The checkpoint by key; read one layer at a time.
-        tokens: Ids ``[texts, tokens]``.
+        tokens: Ids ``[texts, tokens]``; what a draft layer reads beside them is drawn.
+        common: The stage that others go on from.
 
     Raises:
         GraphError: A tensor is missing, or the truth is not finite.
@@ -126,6 +130,7 @@ class PassVerifier:
     captured: Program
     tensors: Mapping[str, Array]
     tokens: Array
+    common: str = SERVING
     checks: list[PassCheck] = field(default_factory=list[PassCheck])
 
     def __post_init__(self) -> None:
@@ -141,23 +146,20 @@ class PassVerifier:
         """Number of texts, and of tokens in each."""
         return self.tokens.shape[0], self.tokens.shape[1]
 
+    def expect_states(self, states: tuple[Noisy, ...]) -> None:
+        """Compare what programs return beside the logits with these, ``[texts, tokens, ...]``."""
+        self.truth = replace(self.truth, states=states)
+        known = self._references.items()
+        self._references = {stage: replace(each, states=states) for stage, each in known}
+
     def check(self, stage: str, run: Rewritten) -> PassCheck:
         """Compare the program after a pass; call it for each pass of a pipeline in order."""
-        start = time.perf_counter()
-        error, place, found = _no_error_known(run.after), None, None
-        broken = _why_invalid(run.after)
-        if not broken:
-            try:
-                error, broken, place, found = self._compare(stage, run)
-            except (IndexError, ValueError, KeyError) as problem:
-                broken = f"the program after it cannot be run: {problem}"
-        seconds = time.perf_counter() - start
-        self.seconds += seconds
-        check = PassCheck(stage, run.name, run.fidelity, error, seconds, broken, place, found)
+        check = checked(stage, run, lambda: self._compare(stage, run))
+        self.seconds += check.seconds
         self.checks.append(check)
         return check
 
-    def _compare(self, stage: str, run: Rewritten) -> _Verdict:
+    def _compare(self, stage: str, run: Rewritten) -> Verdict:
         before, known = self._steps_before(run)
         if run.after is run.before and known is not None:
             return known, "", None, None
@@ -182,7 +184,7 @@ class PassVerifier:
                 place = find_place(
                     _step_before(before, first), steps[first.step], first, self.truth
                 )
-                return replace(error, worst=_worst(place)), _moved(first), place, first
+                return replace(error, worst=worst_place(place)), _moved(first), place, first
         if narrowed := self._narrowed(before, steps, exact=exact):
             return error, *narrowed, None
         if same is False:
@@ -191,7 +193,7 @@ class PassVerifier:
 
     def _reference(self, stage: str) -> Truth:
         """Return what passes are held to: the truth, or what the last lossy pass made of it."""
-        return self._references.get(stage, self._references.get(_COMMON, self.truth))
+        return self._references.get(stage, self._references.get(self.common, self.truth))
 
     def _narrowed(
         self, before: list[Step], steps: list[Step], *, exact: bool
@@ -232,6 +234,20 @@ class PassVerifier:
         ]
 
 
+def checked(stage: str, run: Rewritten, compare: Callable[[], Verdict]) -> PassCheck:
+    """Return what a comparison says; a program that is invalid or cannot be run breaks any."""
+    start = time.perf_counter()
+    error, place, found = _no_error_known(run.after), None, None
+    broken = _why_invalid(run.after)
+    if not broken:
+        try:
+            error, broken, place, found = compare()
+        except (IndexError, ValueError, KeyError) as problem:
+            broken = f"the program after it cannot be run: {problem}"
+    seconds = time.perf_counter() - start
+    return PassCheck(stage, run.name, run.fidelity, error, seconds, broken, place, found)
+
+
 def texts_line(texts: int, length: int) -> str:
     """Return what was run on; a mistake that needs a longer text is not seen."""
     return f"on {texts} text{'s' * (texts != 1)} of {length} token{'s' * (length != 1)}"
@@ -260,23 +276,30 @@ def fidelity_error(
             f"error against the float64 truth after each pass, {texts_line(*shape)}:",
             *table_lines(checks),
         ),
-        hint=f"{again}`ascendfx reduce {dump or 'DUMP'} -o case.json` makes a small case of it",
+        hint=f"{again}`ascendfx reduce {dump or 'DUMP'} -o case.json` makes a small case of it; if "
+        "the pass is yours, run that in the folder of its module, or with PYTHONPATH",
     )
 
 
 def table_lines(checks: Sequence[PassCheck]) -> tuple[str, ...]:
     """Return the table of errors, a line per pass."""
     width = max((len(each.name) for each in checks), default=4)
-    head = f"{'stage':8} {'pass':{width}} {'fidelity':8} {'max':>9} {'rms':>9} {'rounding':>9}"
+    first = max((8, *(len(each.stage) for each in checks)))
     return (
-        f"{head} seconds",
+        f"{'stage':{first}} {'pass':{width}} {'fidelity':8} "
+        f"{'max':>9} {'rms':>9} {'rounding':>9} seconds",
         *(
-            f"{each.stage:8} {each.name:{width}} {each.fidelity.value:8} {each.error.max:9.2e} "
-            f"{each.error.rms:9.2e} {each.error.bound:9.2e} {each.seconds:7.2f}"
+            f"{each.stage:{first}} {each.name:{width}} {each.fidelity.value:8} {_figures_of(each)}"
             + ("  broken" if each.broken else "")
+            + (f"  {each.left_out} requests left out" if each.left_out else "")
             for each in checks
         ),
     )
+
+
+def _figures_of(check: PassCheck) -> str:
+    error = check.error
+    return f"{error.max:9.2e} {error.rms:9.2e} {error.bound:9.2e} {check.seconds:7.2f}"
 
 
 def _why_invalid(program: Program) -> str:
@@ -295,12 +318,13 @@ def _figures(steps: list[Step], differences: list[Difference], place: Place) -> 
     worst = max(differences, key=lambda each: each.excess)
     count = sum(each.count for each in differences)
     rms = math.sqrt(sum(each.squares for each in differences) / max(count, 1))
-    where = _worst(place)
+    where = worst_place(place)
     layers = layer_errors(steps[0].runner.program, differences)
     return PassError(max(each.max for each in differences), rms, worst.bound, where, layers)
 
 
-def _worst(place: Place) -> WorstPlace:
+def worst_place(place: Place) -> WorstPlace:
+    """Return a place as plain data."""
     node = place.node
     return WorstPlace(place.graph.name, place.position, node.op.mnemonic, str(node.location))
 

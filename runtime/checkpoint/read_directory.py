@@ -9,6 +9,7 @@ from ascendfx.runtime.checkpoint.safetensors_file import StoredTensor, read_head
 
 _SINGLE = "model.safetensors"
 _INDEX = "model.safetensors.index.json"
+_TENSOR_FILES = (".bin", ".pt", ".pth", ".safetensors")
 CONFIG = "config.json"
 
 
@@ -62,6 +63,9 @@ def read_config(directory: Path) -> dict[str, Any]:
 def stored_tensors(directory: Path) -> dict[str, StoredTensor]:
     """Return where each tensor of a directory is; only headers are read.
 
+    Weights are `model.safetensors`, else the files that the index names, else all that are called
+    `model*.safetensors`: a folder may hold other tensors, such as recorded logits.
+
     Raises:
         GraphError: There are no weights, a file is missing, or a file is damaged.
     """
@@ -70,14 +74,17 @@ def stored_tensors(directory: Path) -> dict[str, StoredTensor]:
     index = directory / _INDEX
     if index.is_file():
         return _indexed(directory, index)
-    files = sorted(directory.glob("*.safetensors"))
+    files = sorted(directory.glob("model*.safetensors"))
     if not files:
-        other = sorted(p.name for p in directory.iterdir() if p.suffix in (".bin", ".pt", ".pth"))
+        other = sorted(p.name for p in directory.iterdir() if p.suffix in _TENSOR_FILES)
+        pickled = any(not name.endswith(".safetensors") for name in other)
         raise GraphError(
             "no-weights",
-            f"{directory} has no *.safetensors",
+            f"{directory} has no {_SINGLE}, and no {_INDEX}",
             notes=(f"it has {', '.join(other)}",) if other else (),
-            hint="convert the weights with transformers' save_pretrained",
+            hint="convert the weights with transformers' save_pretrained"
+            if pickled
+            else "download the weights of the model; files of other names are not read",
         )
     found: dict[str, StoredTensor] = {}
     for file in files:

@@ -30,8 +30,8 @@ def compare(
     """Compare two tensor dumps, ONE and OTHER, or the model directory ONE with eager PyTorch.
 
     Files of equal programs are compared value by value, others by module path. Prints how the error
-    grows from layer to layer, then the first value that the rounding of float64 does not explain.
-    Exit code 1 if there is one.
+    grows from layer to layer, what has no counterpart, and the first value that the rounding of
+    float64 does not explain. Exit code 1 if there is one.
     """
     if eager == (other is not None):
         raise click.UsageError("pass two tensor dumps, or a model directory and --eager")
@@ -50,10 +50,13 @@ def compare(
             raise click.UsageError("-p belongs to --eager: tensor dumps hold their texts")
         assert other is not None  # noqa: S101  # checked above
         found = compare_dumps(read_tensors_file(one), read_tensors_file(other))
-    click.echo("\n".join(compare_lines(found if everything else _layers(found))))
-    first = first_divergence(found)
+    values = found.values
+    click.echo("\n".join(compare_lines(values if everything else _layers(values))))
+    if found.not_compared:
+        click.echo(f"not compared: {', '.join(found.not_compared)}")
+    first = first_divergence(values)
     if first is None:
-        click.echo("rounding explains every difference")
+        click.echo(found.verdict)
         return
     click.echo(
         f"first divergence: {first.name}: {first.max:.3g}, rounding explains {first.rounding:.3g}"

@@ -31,6 +31,7 @@ def main() -> None:
     A fault that the emulator finds in a kernel is a bug of ours or of the kernel's author; it is
     shown with kernel, core and line, and exits with 3.
     """
+    _find_modules_here()
     try:
         _run()
     except KeyboardInterrupt:
@@ -42,6 +43,17 @@ def main() -> None:
             raise
         _drop_output()
         _end(_output_lost(error), 1)
+
+
+def _find_modules_here() -> None:
+    """Let `ascendfx` find passes of the user in the current folder, as `python -m ascendfx` does.
+
+    The folder comes last: a file of the user that is named as a package hides nothing.
+    """
+    with contextlib.suppress(OSError):  # the folder may be gone
+        here = os.getcwd()  # noqa: PTH109  # as the interpreter asks for it
+        if not sys.flags.safe_path and here not in sys.path:
+            sys.path.append(here)
 
 
 def _run() -> None:

@@ -13,8 +13,9 @@ from ascendfx.runtime.cli.output_file import prepare_output
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.cli.weights_options import weights_and_tokens
-from ascendfx.runtime.dumps.bisect_dump import captured_program
+from ascendfx.runtime.dumps.bisect_dump import captured_drafts, captured_program
 from ascendfx.runtime.dumps.case_file import write_case
+from ascendfx.runtime.dumps.lost_passes import lost_passes
 from ascendfx.runtime.dumps.read_dump import read_dump
 from ascendfx.runtime.dumps.reduce_dump import reduce_dump
 
@@ -48,9 +49,14 @@ def reduce_command(
     """
     prepare_output(output, dump)
     read = read_dump(dump)
-    program = captured_program(read)
+    programs = captured_program(read), *captured_drafts(read)
     seeds = random_seed, tokens_seed
-    weights, tokens = weights_and_tokens(read, program, checkpoint, seeds, verify_length)
+    weights, tokens = weights_and_tokens(read, programs, checkpoint, seeds, verify_length)
+    for name, error in lost_passes(read):
+        click.echo(f"pass `{name}` cannot be run again: {error.reason}", err=True)
+        click.echo(
+            f"hint: {error.hint}; without it programs before and after it are cut instead", err=True
+        )
     with terminal_progress() as progress:
         found = reduce_dump(read, weights, tokens, progress=progress)
     if found is None:
@@ -65,8 +71,6 @@ def reduce_command(
     }
     write_case(output, reduced, entry.form, entry.fidelity, origin)
     click.echo("\n".join(culprit_lines(found.culprit)))
-    if found.not_importable:
-        click.echo(f"the pass was not run again: {found.not_importable}", err=True)
     click.echo(
         f"{output}: {counted(reduced.case.nodes, 'node')} before, "
         f"{computing_nodes(reduced.after)} after, "

@@ -11,7 +11,6 @@ from ascendfx.runtime.cli.output_file import prepare_output
 from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.cli.weights_options import weights_and_tokens
 from ascendfx.runtime.dumps.bisect_dump import captured_program
-from ascendfx.runtime.dumps.dump_header import DRAFT_STAGE
 from ascendfx.runtime.dumps.read_dump import Dump, DumpedStage, read_dump
 from ascendfx.runtime.dumps.tensor_dump import dump_tensors, write_tensors_file
 
@@ -58,7 +57,7 @@ def tensors(
         unfinished.hint += "; or name what there is: --stage, --after"
         raise unfinished
     chosen = _stage(read, stage)
-    most = len(chosen.compared)
+    most = len(chosen.on_tokens)
     number = most if after is None else after
     if not 0 <= number <= most:
         raise click.BadParameter(
@@ -68,7 +67,7 @@ def tensors(
     program = chosen.program(number)
     captured = captured_program(read)
     seeds = random_seed, tokens_seed
-    weights, tokens = weights_and_tokens(read, captured, checkpoint, seeds, verify_length)
+    weights, tokens = weights_and_tokens(read, (captured,), checkpoint, seeds, verify_length)
     name = f"{dump.resolve().name}/{chosen.name} after {counted(number, 'pass')}"
     made = dump_tensors(program, weights, tokens[:1], name)
     write_tensors_file(output, made)
@@ -78,7 +77,7 @@ def tensors(
 
 
 def _stage(dump: Dump, name: str | None) -> DumpedStage:
-    stages = {s.name: s for s in dump.stages if not s.name.startswith(DRAFT_STAGE)}
+    stages = {s.name: s for s in dump.stages if s.at.layer is None}
     if not stages:
         raise GraphError("damaged-dump", f"{dump.directory} has no stage", hint="compile again")
     if name is not None and name not in stages:

@@ -1,6 +1,6 @@
 """Options of the subcommands that run the programs of a dump."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,7 @@ tokens_seed: Decorator = click.option(
 
 def weights_and_tokens(
     dump: Dump,
-    program: Program,
+    programs: Sequence[Program],
     checkpoint: Path | None,
     seeds: tuple[int | None, int],
     length: int | None,
@@ -61,14 +61,14 @@ def weights_and_tokens(
 
     Args:
         dump: Names the checkpoint, and what its compilation was verified on.
-        program: The captured one.
+        programs: The captured ones that are run, the main model first.
         checkpoint: A directory to use instead.
         seeds: Of random weights, if they are wanted, and of random tokens.
         length: Of random texts; None: the texts, or the length, of the verification.
     """
     seed, token_seed = seeds
     verified = dump.header.verify or {}
-    weights = weights_for(dump, program, checkpoint=checkpoint, seed=seed)
+    weights = weights_for(dump, programs, checkpoint=checkpoint, seed=seed)
     given = verified.get("tokens") if length is None else None
     if given is not None:
         refuse_idle(
@@ -80,6 +80,6 @@ def weights_and_tokens(
         length = checked_limit(
             "the length of texts in the dump", verified.get("length", LENGTH), least=1, most=LONGEST
         )
-    vocabulary = program.main.output_types[0].shape[-1]
+    vocabulary = programs[0].main.output_types[0].shape[-1]
     known = vocabulary if isinstance(vocabulary, int) else 0
     return weights, token_ids(given, known, token_seed, length)

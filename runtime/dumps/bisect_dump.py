@@ -8,9 +8,11 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.describe_pass import restore_pass
+from ascendfx.passes.expose_hidden import CHAININGS, ExposeHidden
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.rule import Rule
-from ascendfx.passes.verification.verify_pass import PassCheck, PassVerifier, Rewritten
+from ascendfx.passes.verification.verify_pass import PassCheck, Rewritten
+from ascendfx.passes.verification.verify_stages import StageVerifier
 from ascendfx.runtime.dumps.read_dump import Dump, DumpedPass, DumpedStage
 from ascendfx.runtime.progress import Progress, silent
 
@@ -67,6 +69,40 @@ def captured_program(dump: Dump) -> Program:
     return stages["serving"].program(0)
 
 
+def captured_drafts(dump: Dump) -> tuple[Program, ...]:
+    """Return the captured draft layers, as far as the compilation came to them.
+
+    Raises:
+        GraphError: One is damaged.
+    """
+    return tuple(
+        stage.program(0)
+        for stage in dump.stages
+        if stage.at.layer is not None and not stage.at.plan
+    )
+
+
+def captured_of(dump: Dump, stage: DumpedStage) -> Program:
+    """Return the captured program that a stage began with.
+
+    Raises:
+        GraphError: The dump does not have it, or it is damaged.
+    """
+    if stage.at.layer is None:
+        return captured_program(dump)
+    return captured_drafts(dump)[stage.at.layer]
+
+
+def _chaining(dump: Dump) -> str:
+    """Return which hidden state the draft layers of a dump read."""
+    for stage in dump.stages:
+        for entry in stage.passes:
+            chaining = entry.form.parameters.get("chaining")
+            if entry.name == ExposeHidden.name and chaining in CHAININGS:
+                return chaining
+    return CHAININGS[0]
+
+
 def bisect_dump(
     dump: Dump, tensors: Mapping[str, Array], tokens: Array, *, progress: Progress = silent
 ) -> Bisected:
@@ -83,9 +119,10 @@ def bisect_dump(
             its fidelity, but the compilation did not come to its end.
     """
     progress("float64 truth", 0, 1)
-    verifier = PassVerifier(captured_program(dump), tensors, tokens)
+    program, drafts = captured_program(dump), captured_drafts(dump)
+    verifier = StageVerifier(program, drafts, tensors, tokens, _chaining(dump))
     progress("float64 truth", 1, 1)
-    total = sum(len(stage.compared) for stage in dump.stages)
+    total = sum(len(stage.passes) for stage in dump.stages)
     for done, (stage, entry, before, after) in enumerate(_steps(dump)):
         progress("compare", done, total)
         found = Rewritten(entry.name, entry.fidelity, before, after)
@@ -110,14 +147,14 @@ def bisect_dump(
 def _steps(dump: Dump) -> Iterator[tuple[DumpedStage, DumpedPass, Program, Program]]:
     for stage in dump.stages:
         before = stage.program(0)
-        for entry in stage.compared:
+        for entry in stage.passes:
             after = stage.program(entry.number)
             after = before if after == before else after
             yield stage, entry, before, after
             before = after
 
 
-def _blamed_rule(culprit: Culprit, rewrite: ProgramPass, verifier: PassVerifier) -> str:
+def _blamed_rule(culprit: Culprit, rewrite: ProgramPass, verifier: StageVerifier) -> str:
     """Return the rule without which the pass keeps its fidelity, or nothing.
 
     Rules build on each other: leaving out an innocent one can keep the guilty one from applying.

@@ -1,8 +1,10 @@
 """Two runs side by side: where they part, and how the error grows."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -21,6 +23,7 @@ class Compared:
         rms: Root of the mean square of the differences.
         sqnr: Power of the first run's values by that of the difference, in decibels.
         rounding: What the rounding of both runs explains.
+        rows: Which rows were compared, as text; empty for all of them.
     """
 
     name: str
@@ -28,6 +31,7 @@ class Compared:
     rms: float
     sqnr: float
     rounding: float
+    rows: str = ""
 
     @property
     def diverged(self) -> bool:
@@ -35,7 +39,28 @@ class Compared:
         return not self.max <= self.rounding
 
 
-def compare_dumps(one: TensorDump, other: TensorDump) -> list[Compared]:
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs.
+
+    Attributes:
+        values: What was compared, in order.
+        not_compared: Module paths of what was not, with the reason; layers are told as one, ``*``.
+    """
+
+    values: list[Compared]
+    not_compared: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        """What there is to say if no value diverged."""
+        everything = "rounding explains every difference"
+        if not self.not_compared:
+            return everything
+        return f"{everything} of the {len(self.values)} modules that were compared"
+
+
+def compare_dumps(one: TensorDump, other: TensorDump) -> Comparison:
     """Compare value by value if both runs have the same ones, else by module path.
 
     Raises:
@@ -51,15 +76,17 @@ def compare_dumps(one: TensorDump, other: TensorDump) -> list[Compared]:
     theirs = {entry.key: entry for entry in other.entries}
     same = [entry.key for entry in one.entries] == [entry.key for entry in other.entries]
     if same:
-        return [
-            _compared(
-                f"{entry.key} {entry.op} {entry.module}".strip(),
-                one.arrays[entry.key],
-                other.arrays[entry.key],
-                entry.rounding + theirs[entry.key].rounding,
-            )
-            for entry in one.entries
-        ]
+        return Comparison(
+            [
+                _compared(
+                    f"{entry.key} {entry.op} {entry.module}".strip(),
+                    one.arrays[entry.key],
+                    other.arrays[entry.key],
+                    entry.rounding + theirs[entry.key].rounding,
+                )
+                for entry in one.entries
+            ]
+        )
     results = other.module_results()
     arrays = {path: other.arrays[entry.key] for path, entry in results.items()}
     rounding = {path: entry.rounding for path, entry in results.items()}
@@ -68,8 +95,11 @@ def compare_dumps(one: TensorDump, other: TensorDump) -> list[Compared]:
 
 def compare_modules(
     run: TensorDump, modules: Mapping[str, Array], rounding: Mapping[str, float] | None = None
-) -> list[Compared]:
+) -> Comparison:
     """Compare what the modules of a model returned with the values of a run.
+
+    Behind its last layer a serving form has the rows alone that are asked for, the last ones: with
+    results ``[tokens, n]`` of a module those are compared.
 
     Args:
         run: Of a captured or rewritten program.
@@ -80,19 +110,56 @@ def compare_modules(
         GraphError: No module has a result of the same size in both.
     """
     found: list[Compared] = []
-    for path, entry in run.module_results().items():
-        array = run.arrays[entry.key]
-        if path in modules and modules[path].size == array.size:
-            own = rounding[path] if rounding else entry.rounding
-            other = modules[path].reshape(array.shape)
-            found.append(_compared(path, other, array, entry.rounding + own))
+    results = run.module_results()
+    own_paths = {entry.module for entry in run.entries}
+    strange: list[tuple[str, str]] = []
+    for path, entry in results.items():
+        if path not in modules:
+            if path in own_paths:  # a list of modules returns nothing
+                strange.append((path, "only in the first run"))
+            continue
+        ours, theirs = run.arrays[entry.key], modules[path]
+        if (pair := _common_rows(theirs, ours, len(run.tokens))) is None:
+            strange.append((path, f"{_shape(ours)} beside {_shape(theirs)}"))
+            continue
+        own = rounding[path] if rounding else entry.rounding
+        rows = max(len(run.tokens), 1)
+        shown = "" if theirs.size == ours.size else f"last {len(pair[0])} of {rows} rows"
+        found.append(replace(_compared(path, *pair, entry.rounding + own), rows=shown))
+    strange += ((path, "only in the second run") for path in modules if path not in results)
     if not found:
         raise GraphError(
             "nothing-to-compare",
             "the two runs have no module with results of the same size",
             hint="run both on the same text, of the same model",
         )
-    return found
+    return Comparison(found, tuple(_by_layer(strange)))
+
+
+def _common_rows(one: Array, other: Array, tokens: int) -> tuple[Array, Array] | None:
+    """Return both if they have the same size, or their last rows if one has a row per token."""
+    if one.size == other.size:
+        return one.reshape(other.shape), other
+    if not (one.ndim and other.ndim) or one.shape[-1] != other.shape[-1]:
+        return None
+    width = one.shape[-1]
+    rows = [each.size // max(width, 1) for each in (one, other)]
+    fewer = min(rows)
+    larger = max((one, other), key=lambda each: each.size)
+    if not 0 < fewer < max(rows) == tokens == larger.shape[-2]:
+        return None
+    flat = (each.reshape(-1, width)[-fewer:] for each in (one, other))
+    return next(flat), next(flat)
+
+
+def _by_layer(strange: list[tuple[str, str]]) -> Iterator[str]:
+    counts = Counter((re.sub(r"(?<=\.)\d+(?=\.|$)", "*", path), why) for path, why in strange)
+    for (path, why), count in counts.items():
+        yield f"{path} ({f'{count} modules, ' if count > 1 else ''}{why})"
+
+
+def _shape(array: Array) -> str:
+    return str(list(array.shape))
 
 
 def first_divergence(compared: list[Compared]) -> Compared | None:
@@ -108,7 +175,9 @@ def compare_lines(compared: list[Compared]) -> list[str]:
         head,
         *(
             f"{each.name:{width}} {each.max:9.2e} {each.rms:9.2e} {each.sqnr:8.1f} "
-            f"{each.rounding:9.2e}" + ("  diverged" if each.diverged else "")
+            f"{each.rounding:9.2e}"
+            + ("  diverged" if each.diverged else "")
+            + (f"  ({each.rows})" if each.rows else "")
             for each in compared
         ),
     ]

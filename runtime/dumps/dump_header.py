@@ -16,8 +16,6 @@ HEADER, TIMING, INDEX = "dump.json", "timing.json", "index.json"
 INPUT_PROGRAM = "00-input.ir"
 """What a stage was given."""
 PLAN, COST, KERNELS, HASHES = "plan.json", "cost.json", "kernels", "kernels.json"
-DRAFT_STAGE = "draft"
-"""With what the names of the stages of draft layers begin."""
 _STAGE = re.compile(r"[a-z][a-z0-9-]*")
 
 

@@ -1,6 +1,7 @@
 """The weights that the programs of a dump are compared on."""
 
-from collections.abc import Mapping
+from collections import ChainMap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ascendfx.ir.diagnostic import GraphError
@@ -16,13 +17,17 @@ from ascendfx.runtime.limits import DTYPES
 
 
 def weights_for(
-    dump: Dump, program: Program, *, checkpoint: Path | None = None, seed: int | None = None
+    dump: Dump,
+    programs: Sequence[Program],
+    *,
+    checkpoint: Path | None = None,
+    seed: int | None = None,
 ) -> Mapping[str, Array]:
     """Return the checkpoint that a dump names, another one, or random numbers.
 
     Args:
         dump: The dump.
-        program: What the weights must fit.
+        programs: What the weights must fit, the main model first.
         checkpoint: A directory to use instead of the recorded one.
         seed: Of random numbers to use instead of any directory.
 
@@ -30,7 +35,8 @@ def weights_for(
         GraphError: There is no directory, or it is another model's.
     """
     if seed is not None:
-        return random_weights(program, seed)
+        of_each = [random_weights(program, seed + i) for i, program in enumerate(programs)]
+        return dict(ChainMap(*of_each))
     directory = checkpoint or (Path(dump.header.source) if dump.header.source else None)
     if directory is None:
         raise GraphError(
@@ -40,12 +46,15 @@ def weights_for(
         )
     dtype = DTYPES.get(dump.header.dtype or "")
     try:
-        source = capture_model(directory, dtype=dtype, trace_folder=trace_folder_of(None)).source
+        source = capture_model(
+            directory, dtype=dtype, trace_folder=trace_folder_of(None), drafts=len(programs) > 1
+        ).source
     except GraphError as error:
         if error.code == "missing-package":
             error.hint = "pip install 'ascendfx[capture]', or `--random SEED` for random weights"
         raise
-    check_weights(program, source, str(directory))
+    for program in programs:
+        check_weights(program, source, str(directory))
     return TensorsByKey(source)
 
 
@@ -63,5 +72,6 @@ def check_weights(program: Program, source: TensorSource, name: str) -> None:
                 code="other-checkpoint",
                 reason=f"{name} has {f'`{key}` {list(found)}' if found else f'no `{key}`'}, "
                 f"the dump needs {list(wanted)}",
-                hint="pass the directory of the model that was compiled: --checkpoint DIR",
+                hint="pass the directory of the model that was compiled: --checkpoint DIR; a draft "
+                "layer that was given as a module is in none: --random SEED",
             )

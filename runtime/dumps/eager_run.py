@@ -10,7 +10,7 @@ from ascendfx.ir.tensor_source import TensorsByKey
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.runtime.checkpoint.capture_model import capture_model
 from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
-from ascendfx.runtime.dumps.compare_tensors import Compared, compare_modules
+from ascendfx.runtime.dumps.compare_tensors import Comparison, compare_modules
 from ascendfx.runtime.dumps.tensor_dump import dump_tensors
 from ascendfx.runtime.presets import serving_passes
 from ascendfx.runtime.progress import Progress, silent
@@ -18,7 +18,7 @@ from ascendfx.runtime.progress import Progress, silent
 
 def compare_with_eager(
     directory: Path, tokens: Sequence[int], *, progress: Progress = silent
-) -> list[Compared]:
+) -> Comparison:
     """Compare the serving form with transformers in float64, module by module.
 
     Args:

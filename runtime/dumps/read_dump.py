@@ -12,8 +12,8 @@ from ascendfx.ir.text.located import parse_located
 from ascendfx.passes.close_step import CloseStep
 from ascendfx.passes.describe_pass import PassForm
 from ascendfx.passes.graph_pass import Fidelity
+from ascendfx.passes.verification.stage_name import StageName, parse_stage
 from ascendfx.runtime.dumps.dump_header import (
-    DRAFT_STAGE,
     HASHES,
     HEADER,
     INDEX,
@@ -71,12 +71,17 @@ class DumpedStage:
     passes: tuple[DumpedPass, ...]
 
     @property
-    def compared(self) -> tuple[DumpedPass, ...]:
-        """The passes whose programs can be run on tokens: those before the step is closed.
+    def at(self) -> StageName:
+        """Whose programs they are, and for which plan."""
+        return parse_stage(self.name)
+
+    @property
+    def on_tokens(self) -> tuple[DumpedPass, ...]:
+        """The passes whose programs can be run on texts: those before the step is closed.
 
         A closed step chooses its tokens itself, and a draft layer reads hidden states.
         """
-        if self.name.startswith(DRAFT_STAGE):
+        if self.at.layer is not None:
             return ()
         names = [each.name for each in self.passes]
         return self.passes[: names.index(CloseStep.name) if CloseStep.name in names else None]
@@ -133,7 +138,8 @@ class Dump:
             folder = self.directory / name
             if not folder.is_dir():
                 return self._ended(f"it has no stage `{name}`, which {HEADER} names")
-            lowered = name != "serving" and not name.startswith(DRAFT_STAGE)
+            at = parse_stage(name)
+            lowered = at.layer is None and at.plan
             if lowered and not all((folder / each).is_file() for each in (PLAN, HASHES)):
                 return self._ended(f"its stage `{name}` has no plan with kernels")
         return None

@@ -9,9 +9,11 @@ from ascendfx.ir.op import Array
 from ascendfx.passes.describe_pass import restore_pass
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.reduction.reduce_pass import Broken, Reduced, reduce_pass
-from ascendfx.runtime.dumps.bisect_dump import Culprit, bisect_dump, captured_program
+from ascendfx.runtime.dumps.bisect_dump import Culprit, bisect_dump, captured_of
 from ascendfx.runtime.dumps.read_dump import Dump
 from ascendfx.runtime.progress import Progress, silent
+
+_LOOK = "look at its two programs in the dump, or at `ascendfx report`"
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,13 @@ def reduce_dump(
     culprit = bisect_dump(dump, tensors, tokens, progress=progress).culprit
     if culprit is None:
         return None
+    if _is_closing(culprit):
+        raise GraphError(
+            code="not-reducible",
+            reason=f"pass `{culprit.entry.name}` was compared on a whole step, and "
+            f"{culprit.check.broken}",
+            hint=_LOOK,
+        )
     rewrite: ProgramPass | None = None
     why = ""
     try:
@@ -57,7 +66,7 @@ def reduce_dump(
         culprit.after,
         culprit.entry.fidelity,
         culprit.check.found,
-        captured_program(dump),
+        captured_of(dump, culprit.stage),
         tensors,
         tokens,
         _near(culprit),
@@ -67,9 +76,15 @@ def reduce_dump(
         raise GraphError(
             code="not-reducible",
             reason=f"the difference that pass `{culprit.entry.name}` makes needs the whole program",
-            hint="look at its two programs in the dump, or at `ascendfx report`",
+            hint=_LOOK,
         )
     return ReducedDump(culprit, reduced, why)
+
+
+def _is_closing(culprit: Culprit) -> bool:
+    """Whether a step is closed, which chooses its tokens itself."""
+    stage, number = culprit.stage, culprit.entry.number
+    return stage.at.layer is None and number > len(stage.on_tokens)
 
 
 def _near(culprit: Culprit) -> frozenset[Location]:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.passes.line_of_user import line_of_user
 
 Ints = NDArray[np.int32]
 
@@ -77,7 +78,7 @@ def chosen_drafts(policy: DraftPolicy, proposed: Ints, accepted: Ints, most: int
     except Exception as error:
         raise GraphError(
             "bad-policy",
-            f"draft_policy failed: {type(error).__name__}: {error}",
+            f"draft_policy failed: {type(error).__name__}: {error}{line_of_user(error)}",
             hint="it is called with proposed and accepted drafts, i32 [places], and the most "
             "drafts of a step; pass an object such as `ExpectedGain()`, not its class",
         ) from error

@@ -15,8 +15,8 @@ from safetensors.numpy import save_file
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.op import Array
+from ascendfx.passes.verification.stage_name import parse_stage
 from ascendfx.runtime.disk_error import wrapped_os_error, writing
-from ascendfx.runtime.dumps.dump_header import DRAFT_STAGE
 from ascendfx.runtime.dumps.json_file import write_json
 from ascendfx.runtime.dumps.read_dump import Dump, read_dump
 from ascendfx.runtime.shown_error import shown_error
@@ -115,7 +115,7 @@ def read_golden(directory: Path) -> Golden:
             hint="delete it and record it again with this version",
         )
     golden = Golden(directory, _header(file, data), _read_outputs(directory / OUTPUTS))
-    stages = [each for each in golden.dump.header.stages if not each.startswith(DRAFT_STAGE)]
+    stages = [name for name in golden.dump.header.stages if parse_stage(name).layer is None]
     if missing := {TRUTH, *stages} - {"serving", *golden.outputs}:
         raise _damaged(directory / OUTPUTS, f"it has no {', '.join(sorted(missing))}")
     return golden

@@ -61,8 +61,13 @@ EXPERTS = "model.layers.1.mlp.experts.down_proj"
 CASES: dict[str, tuple[Damage, str, str]] = {
     "no weights": (
         lambda folder: (folder / WEIGHTS).unlink(),
-        "error[no-weights]: {folder} has no *.safetensors",
-        "hint: ",
+        "error[no-weights]: {folder} has no model.safetensors",
+        "hint: download the weights",
+    ),
+    "tensors of another kind alone": (
+        lambda folder: (folder / WEIGHTS).rename(folder / "golden_logits.safetensors"),
+        "error[no-weights]: {folder} has no model.safetensors, and no model.safetensors.index.json",
+        "it has golden_logits.safetensors",
     ),
     "only pickled weights": (pickled, "error[no-weights]: ", "it has pytorch_model.bin"),
     "no config": (

@@ -272,6 +272,24 @@ def test_a_model_that_cannot_look_its_own_tokens_up_is_refused() -> None:
     assert "gives 61 tokens logits, but looks up 60" in caught.value.reason
 
 
+def test_a_model_without_its_head_is_refused() -> None:
+    class Headless(nn.Module):
+        def __init__(self, width: int) -> None:
+            super().__init__()
+            self.layers = nn.ModuleList([nn.Embedding(60, 32), nn.Linear(32, width)])
+
+        def forward(self, token_ids: Tensor) -> Tensor:
+            return self.layers[1](self.layers[0](token_ids))
+
+    with pytest.raises(GraphError, match=r"error\[no-logits\]") as caught:
+        capture_model(Headless(32))
+    assert "returns 32 numbers for each token" in caught.value.reason
+    for width in (31, 33, 60):  # fewer answers than questions: a model may have those
+        assert capture_model(Headless(width)).facts.vocabulary == width
+    with pytest.raises(GraphError, match=r"error\[no-logits\]"):
+        capture_model(MAIN.model)
+
+
 def test_a_draft_that_is_no_module_is_refused() -> None:
     with pytest.raises(GraphError, match=r"error\[no-draft\].*`function`"):
         capture_draft(lambda ids, hidden: (ids, hidden), MAIN, CAPTURED)  # pyright: ignore[reportArgumentType]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 _PASSES = "ascendfx.passes"
-_EXTRA = """from ascendfx.ir.ops import Add, Negate, Transpose
+_EXTRA = """from ascendfx.ir.ops import Add, Negate, Subtract, Transpose
 from ascendfx.passes.rebuild import rebuild
 """
 
@@ -198,14 +198,15 @@ def __getattr__(name: str) -> Any:
     if name not in BUGS:
         raise AttributeError(name)
     bug = BUGS[name]
-    made = simplify_with(bug) if bug.name == "Simplify" else _mutated(bug)[bug.name]
+    made = simplify_with(bug) if bug.name == "Simplify" else mutated(bug)[bug.name]
     if isinstance(made, type):
         made.__module__, made.__qualname__ = __name__, name
     globals()[name] = made
     return made
 
 
-def _mutated(bug: Bug) -> dict[str, Any]:
+def mutated(bug: Bug) -> dict[str, Any]:
+    """Return what the source file defines that has the mistake."""
     spec = find_spec(f"{_PASSES}.{bug.module}")
     assert spec is not None and spec.origin is not None  # noqa: PT018
     source = Path(spec.origin).read_text(encoding="utf-8")
@@ -219,8 +220,8 @@ def _mutated(bug: Bug) -> dict[str, Any]:
 
 def simplify_with(bug: Bug) -> Any:
     """Return a `Simplify` that takes one table of simplifications from the mutated source."""
-    tables = _mutated(bug)["TABLE"]
-    package = _mutated(Bug("simplify", "class Simplify", "class Simplify", "Simplify"))
+    tables = mutated(bug)["TABLE"]
+    package = mutated(Bug("simplify", "class Simplify", "class Simplify", "Simplify"))
     package["SIMPLIFICATIONS"] = dict(sys.modules[f"{_PASSES}.simplifications"].SIMPLIFICATIONS)
     for op, found in tables.items():
         package["SIMPLIFICATIONS"][op] = (*found, *package["SIMPLIFICATIONS"][op])

@@ -96,4 +96,7 @@ def test_bisect_says_that_the_module_of_a_user_cannot_be_imported(tmp_path: Path
     assert done.exit_code == 1, done.output
     assert "pass: apply-rules (" in done.stdout
     assert "rule: " not in done.stdout
-    assert done.stderr.rpartition("no rule is named: ")[2].startswith("`gone:")
+    first, hint = done.stderr.splitlines()[:2]
+    assert first.startswith("pass `apply-rules` cannot be run again: `gone:")
+    assert hint.startswith("hint: run the command in the folder of its module")
+    assert hint.endswith("without it no rule of it can be named")

@@ -9,7 +9,6 @@ from ascendfx.ir.capture.capture_draft import capture_draft
 from ascendfx.ir.capture.capture_module import capture_module
 from ascendfx.ir.program import Program
 from ascendfx.passes.gather_earlier import GatherEarlier
-from ascendfx.passes.pack_rows import PackRows
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING, closing_passes, serving_passes
 from tests.capture.tiny_models import random_weights, tiny_latent
@@ -18,9 +17,8 @@ from tests.passes.draft_modules import HIDDEN, VOCABULARY, deepseek_draft
 _PLANS = {"decode": DECODE, "prefill": PREFILL}
 
 
-@cache
-def serving_forms() -> tuple[Program, Program]:
-    """Return the main model and its draft layer in serving form."""
+def small_config() -> DeepseekV3Config:
+    """Return the configuration of a main model of one layer."""
     changes: dict[str, Any] = {
         "num_hidden_layers": 1,
         "hidden_size": HIDDEN,
@@ -28,8 +26,13 @@ def serving_forms() -> tuple[Program, Program]:
         "num_attention_heads": 2,
         "num_key_value_heads": 2,
     }
-    config = DeepseekV3Config(**tiny_latent(**changes))
-    main = random_weights(DeepseekV3ForCausalLM(config), 1)
+    return DeepseekV3Config(**tiny_latent(**changes))
+
+
+@cache
+def serving_forms() -> tuple[Program, Program]:
+    """Return the main model and its draft layer in serving form."""
+    main = random_weights(DeepseekV3ForCausalLM(small_config()), 1)
     captured = capture_draft(deepseek_draft(), main, capture_module(main))
     model = run_pipeline(captured.program, serving_passes(hidden="post-norm"))[0]
     draft = run_pipeline(captured.drafts[0], TO_SERVING)[0]
@@ -38,12 +41,7 @@ def serving_forms() -> tuple[Program, Program]:
 
 @cache
 def fused_step(
-    plan: str,
-    drafts: int,
-    *,
-    early: bool = False,
-    packed: bool = False,
-    branches: tuple[int, ...] = (),
+    plan: str, drafts: int, *, early: bool = False, branches: tuple[int, ...] = ()
 ) -> Program:
     """Return a step of the plan with the layer at so many depths.
 
@@ -51,10 +49,9 @@ def fused_step(
         plan: ``decode`` or ``prefill``.
         drafts: Depths.
         early: Whether rows are chosen as early as possible, as in compilations.
-        packed: Whether placeholders have no rows, as in compilations.
         branches: Candidates at each depth of a tree.
     """
     model, draft = (run_pipeline(each, _PLANS[plan])[0] for each in serving_forms())
     passes = closing_passes(plan, (draft,) * drafts, branches=branches)
-    left = (*(() if early else (GatherEarlier,)), *(() if packed else (PackRows,)))
-    return run_pipeline(model, tuple(each for each in passes if not isinstance(each, left)))[0]
+    kept = (each for each in passes if early or not isinstance(each, GatherEarlier))
+    return run_pipeline(model, tuple(kept))[0]

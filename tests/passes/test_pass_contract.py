@@ -4,13 +4,20 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.program import Program
 from ascendfx.passes.drop_unused import DropUnused
-from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.graph_pass import (
+    Fidelity,
+    GraphPass,
+    GraphResult,
+    PassResult,
+    ProgramPass,
+)
 from ascendfx.passes.pass_contract import check_own_passes
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.simplify import Simplify
@@ -100,6 +107,64 @@ def test_a_wrong_result_names_the_pass(function: Callable[[Program], Any], code:
     assert caught.value.hint
 
 
+@dataclass(frozen=True, slots=True)
+class OfGraphs(GraphPass):
+    """A pass over graphs that is nothing but a function."""
+
+    name: ClassVar[str] = "mine"
+    fidelity: ClassVar[Fidelity] = Fidelity.REAL
+    function: Callable[[Graph], Any]
+
+    def run_graph(self, graph: Graph) -> GraphResult:
+        return self.function(graph)
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda _: None, "returned `NoneType` from run_graph"),
+        (lambda graph: graph, "returned `Graph` from run_graph"),
+        (lambda _: PassResult(PROGRAM), "returned `PassResult` from run_graph"),
+        (lambda _: GraphResult(None), "returned `NoneType` from run_graph"),
+        (lambda graph: GraphResult(graph, None), "gave the statistics None"),
+        (lambda graph: GraphResult(graph, {"a": "b"}), "gave the statistics {'a': 'b'}"),
+        (lambda graph: GraphResult(graph, {}, None), "gave the remark None"),
+    ],
+)
+def test_a_wrong_result_for_a_graph_says_what_to_return(
+    function: Callable[[Graph], Any], reason: str
+) -> None:
+    with pytest.raises(GraphError) as caught:
+        run_pipeline(PROGRAM, [OfGraphs(function)])
+    assert caught.value.code == "pass-result"
+    assert caught.value.reason.startswith(f"pass `mine` {reason}")
+    if "run_graph" in reason:
+        assert "return" in (caught.value.hint or "")
+        assert "GraphResult(graph)" in (caught.value.hint or "")
+        assert "PassResult(program)" in (caught.value.hint or "")
+
+
+def test_the_line_of_a_pass_that_failed_is_named() -> None:
+    with pytest.raises(GraphError) as caught:
+        run_pipeline(PROGRAM, [Made(_divided)])
+    line = _divided.__code__.co_firstlineno + 1
+    assert caught.value.reason.endswith(f" by zero at test_pass_contract.py:{line}")
+
+
+def test_the_line_of_a_pass_is_named_where_it_calls_ours_or_numpy_wrongly() -> None:
+    def misses(program: Program) -> PassResult:
+        return PassResult(Program(program.graphs[:1]).pruned())
+
+    def stacks(_program: Program) -> PassResult:
+        return PassResult(np.stack([]))
+
+    for wrong in (misses, stacks):
+        with pytest.raises(GraphError) as caught:
+            run_pipeline(PROGRAM, [Made(wrong)])
+        line = wrong.__code__.co_firstlineno + 1
+        assert caught.value.reason.endswith(f" at test_pass_contract.py:{line}")
+
+
 def test_what_a_pass_raised_is_the_cause() -> None:
     with pytest.raises(GraphError, match="ZeroDivisionError") as caught:
         run_pipeline(PROGRAM, [Made(_divided)])
@@ -131,6 +196,15 @@ def test_a_fidelity_that_is_none_is_refused(fidelity: Any) -> None:
     for check in (check_own_passes, lambda each: run_pipeline(PROGRAM, each)):
         with pytest.raises(GraphError, match="the pass class Mine has the `fidelity`"):
             check((wrong,))
+
+
+def test_a_class_instead_of_an_object_is_told_how_to_be_called() -> None:
+    hints: list[str] = []
+    for wrong in ((Nameless,), Nameless):
+        with pytest.raises(GraphError) as caught:
+            check_own_passes(wrong)  # pyright: ignore[reportArgumentType]
+        hints.append(caught.value.hint or "")
+    assert hints == ["pass an object of it: Nameless()", "pass a tuple: passes=(Nameless(),)"]
 
 
 @pytest.mark.parametrize(

@@ -86,10 +86,30 @@ def test_what_a_side_gets_wrong_is_said(change: Any, text: str) -> None:
         ({"values": {"x": rules.Values(NAN, 1.0, because="-")}}, "from nan to 1.0 are no range"),
         ({"values": {"x": rules.Values(5.0, -5.0, because="-")}}, "from 5.0 to -5.0 are no range"),
         ({"growth": rules.Growth(NAN, "-")}, "its growth of rounding errors is nan"),
+        ({"spellings": RULE.spellings[0]}, "not a tuple of Spellings: spellings=(Spelling(...),)"),
+        ({"spellings": (RULE.rhs,)}, "not a tuple of Spellings"),
+        ({"when": GUARDED.when[0]}, "not a tuple of Preconditions: when=(Precondition(...),)"),
+        ({"name": ["x"]}, "its `name` is list ['x'], not a text"),
+        ({"fidelity": "real"}, "its `fidelity` is str 'real', not a Fidelity"),
+        ({"operands": ("x", "y")}, "its `operands` is tuple ('x', 'y'), not a mapping from names"),
+        ({"minimum": {"k": "2"}}, "not a mapping from names to integers"),
+        ({"values": {"x": (0, 1)}}, "not a mapping from names to Values"),
+        ({"holes": {}}, "its `holes` is dict {}, not a function"),
+        ({"proof": rules.Proof}, "the class Proof, not a Proof"),
     ],
 )
 def test_a_declaration_is_looked_at_first(change: Any, text: str) -> None:
-    assert text in refused("rule-not-proved", dataclasses.replace(RULE, **change))
+    wrong = dataclasses.replace(RULE, **change)
+    assert text in refused("rule-not-proved", wrong)
+    with pytest.raises(GraphError) as caught:
+        rules.register(wrong, examples={"": program()})
+    assert text in str(caught.value)
+
+
+def test_the_line_of_the_user_is_named_not_that_of_ours() -> None:
+    wrong = dataclasses.replace(RULE, rhs=lambda b, h, x, y: b.add(x))
+    message = refused("rule-not-proved", wrong)
+    assert " at test_rules_faulty.py:" in message
 
 
 @pytest.mark.parametrize(

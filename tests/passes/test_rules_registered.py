@@ -1,6 +1,7 @@
 """A right rule of a user is registered once, and then usable as a pass."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ from ascendfx import rules
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.registered_rules import require_registered
+from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import RULES
 from tests.passes.test_rules_check import GUARDED, RULE, program
 
@@ -33,6 +35,24 @@ def test_a_rule_that_was_not_checked_is_refused() -> None:
         "\n"
         "hint: call ascendfx.rules.register(rule, examples=...) first"
     )
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (RULE, f"`rules` is the rule `{RULE.name}`, not a sequence of Rules"),
+        ("rms-norm", "it has str 'rms-norm'"),
+        (("rms-norm",), "it has str 'rms-norm'"),
+        (None, "it has NoneType None"),
+        ([Rule], "the class Rule"),
+    ],
+)
+def test_what_is_no_sequence_of_rules_is_refused(given: Any, text: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        require_registered(given)
+    assert caught.value.code == "bad-argument"
+    assert text in caught.value.reason
+    assert "rules=(rule,)" in (caught.value.hint or "")
 
 
 def test_another_rule_of_the_same_name_is_refused() -> None:
