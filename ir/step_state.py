@@ -26,17 +26,23 @@ class State(enum.IntEnum):
     DRAFTED = 5
     """Valid drafts among the rows of this step; the rows behind them are placeholders."""
     DRAFTS = 6
-    """Drafts that the next step shall have, at most the plan's."""
+    """Drafts that the next step shall have, at most the plan's; the step's own choice if
+    ADAPTIVE."""
     SEED_LOW = 7
     SEED_HIGH = 8
     PROPOSED = 9
     """Drafts verified so far."""
     ACCEPTED = 10
     """Drafts accepted so far."""
+    RATE = 11
+    """Probability that a draft is accepted if those before it were, in units of 1 / `RATE_ONE`:
+    an average over the drafts that were tried, in which older ones fade."""
     STEPS = 12
     """Steps taken so far."""
     PLACE = 13
     """The request's place in the decode batch, which is its row of the tables that plans share."""
+    ADAPTIVE = 14
+    """1: the engine chooses DRAFTS; 0: the request named a number."""
 
 
 class Option(enum.IntEnum):
@@ -98,8 +104,19 @@ STATE_COLUMNS = 16
 OPTION_COLUMNS = 16
 STOP_COLUMNS = 8
 """Stop tokens of a request; -1 in columns that are not used."""
-STEP_COLUMNS = 8
-"""Elements of ``step`` i32: the index of the step, filled up to a 32-byte granule."""
+STEP_COLUMNS = 16
+"""Elements of ``step`` i32: the index of the step; element ``d`` is the least RATE at which ``d``
+drafts in a row pay, or `HELD` in element 1."""
+HELD = -1
+"""DRAFTS are what the host wrote."""
+RATE_ONE = 1 << 16
+"""RATE of drafts that are always accepted."""
+RATE_SHIFT = 4
+"""Each draft that a step tries takes 2^-4 of the weight of all before that step."""
+RETRY_STEPS = 16
+"""Without drafts RATE does not move: every 16th step one is tried."""
+NO_DRAFT = -2
+"""In ``emitted``, behind the tokens of a step: there was no draft; -1: one was rejected."""
 RECENT_COLUMNS = 8
 """Columns of ``recent`` i32 ``[requests, 8]``: column ``i`` is the token at position
 ``LENGTH - 1 - i``; what lies before the text is never read."""

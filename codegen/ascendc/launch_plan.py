@@ -16,7 +16,7 @@ from ascendfx.ir.draft_tree import DraftTree
 from ascendfx.ir.size import parse_size, print_size
 from ascendfx.ir.tensor_type import DType
 
-FORMAT = 5
+FORMAT = 6
 """Version of the JSON form; raised whenever a key is added, removed or renamed."""
 
 _SIZES_OF_WORK = ("products", "vector_slots", "bytes", "rereads")

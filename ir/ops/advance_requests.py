@@ -10,7 +10,18 @@ from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.draft_tree import depths_of
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.ops.verify_drafts import fits_places, places_of
-from ascendfx.ir.step_state import OPTION_COLUMNS, STEP_COLUMNS, STOP_COLUMNS, Finish, State
+from ascendfx.ir.step_state import (
+    HELD,
+    NO_DRAFT,
+    OPTION_COLUMNS,
+    RATE_ONE,
+    RATE_SHIFT,
+    RETRY_STEPS,
+    STEP_COLUMNS,
+    STOP_COLUMNS,
+    Finish,
+    State,
+)
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.ir.token_choice import wants_penalties
 
@@ -30,7 +41,7 @@ class AdvanceRequests(Op):
     | ``stop_ids`` | i32 ``[requests, 8]``, negative: unused | |
     | ``accepted``, ``new_tokens`` | i32 ``[requests]``, of `VerifyDrafts` | |
     | ``emitted`` | i32 ``[steps, requests, drafts + 2]``, a ring | 4 |
-    | ``step`` | i32 ``[8]``, element 0 counts steps | 5 |
+    | ``step`` | i32 ``[16]``, element 0 counts steps, the others say which RATE pays | 5 |
     | ``counts`` | i32 ``[places, vocab]``, see `SampleTokens` | 6 |
     | ``options`` | f32 ``[requests, 16]`` | |
     | ``path`` | i32 ``[requests, drafts + 1]``, of `VerifyTree`; only with ``parents`` | |
@@ -39,7 +50,8 @@ class AdvanceRequests(Op):
     A place that runs (``FINISHED`` is 0) emits its accepted drafts and then its new token, up to
     the first of these: ``LIMIT`` tokens in all (finished: limit); a negative token (not finite); a
     stop token behind at least ``MINIMUM`` tokens (stop), in this order. What stops is not emitted.
-    ``emitted[step[0] mod steps, b]`` becomes the count, the tokens, and -1 behind them; a place
+    ``emitted[step[0] mod steps, b]`` becomes the count and the tokens; behind them -1 up to column
+    ``1 + DRAFTED`` and -2 from there on, so that it tells how many drafts the step had. A place
     that does not run has the count 0. ``GENERATED`` grows by the count, ``PROPOSED`` by
     ``DRAFTED``, ``ACCEPTED`` by ``accepted``, ``STEPS`` by 1, whether it runs on or not.
 
@@ -49,10 +61,23 @@ class AdvanceRequests(Op):
     ``DRAFTED = min(DRAFTS, drafts)`` if there are draft tokens, else 0. Other places keep tokens
     and positions; their slots are -1, so that they store nothing.
 
+    With draft tokens ``RATE`` of a place that runs becomes
+    ``RATE + (65536 accepted - RATE tried) / 16``, rounded down. *Tried* are the accepted drafts and
+    the first rejected one, if there is one. Those behind it say nothing, and with them the
+    estimate would depend on the number of drafts, which it is to decide. If *a* is the
+    probability that a draft is accepted when those before it were, ``accepted - a tried`` is 0 on
+    average however many drafts there are (each trial is, given what came before), so *a* is the
+    one point from which RATE does not drift. It is the acceptance rate of Leviathan, Kalman and
+    Matias, Fast inference from transformers via speculative decoding (2023), section 3.1, and
+    means the same for all verifications. A step tries fewer than 16 drafts: RATE stays within 0
+    and 1. A place that runs on and is ``ADAPTIVE`` then has as ``DRAFTS`` the number of elements
+    ``step[1..]`` that are at most ``RATE``, unless ``step[1]`` is negative; instead of 0 it is 1
+    where ``STEPS`` is a multiple of 16.
+
     With ``parents`` the rows are nodes of a tree, and drafts are those of its nodes: a place emits
     the tokens along ``path``, node ``i`` stands at position ``LENGTH`` + its depth and has the slot
     of ``LENGTH + i``, and ``PROPOSED`` grows by the depth of node ``DRAFTED``, so that it counts
-    what can be accepted.
+    what can be accepted. ``step[d]`` is of depth ``d``, and ``DRAFTS`` the nodes up to a depth.
 
     Each token that a place emits adds 2 to its element of ``counts`` in row ``PLACE``, if the
     request's options have penalties.
@@ -153,7 +178,14 @@ class AdvanceRequests(Op):
         ):
             state[:, column] += np.where(runs, more, 0)
         state[:, State.LENGTH] += np.where(goes_on, accepted + 1, 0)
-        wanted = np.minimum(state[:, State.DRAFTS], self.drafts) if drafts else 0
+        had, wanted = state[:, State.DRAFTED].copy(), 0
+        if drafts:
+            rate = moved_rate(state[:, State.RATE], accepted, proposed)
+            state[:, State.RATE] = np.where(runs, rate, state[:, State.RATE])
+            chosen = _chosen(state, step, depths)
+            chooses = goes_on & (state[:, State.ADAPTIVE] != 0) & (step[1] > HELD)
+            state[:, State.DRAFTS] = np.where(chooses, chosen, state[:, State.DRAFTS])
+            wanted = np.minimum(state[:, State.DRAFTS], self.drafts)
         state[:, State.DRAFTED] = np.where(goes_on, wanted, state[:, State.DRAFTED])
 
         following = np.zeros_like(ids)
@@ -162,7 +194,8 @@ class AdvanceRequests(Op):
         length = state[:, State.LENGTH, None]
         on = goes_on[:, None]
         emitted = emitted.copy()
-        cut = np.where(columns < count[:, None], tokens, -1)
+        behind = np.where(columns <= had[:, None], -1, NO_DRAFT)
+        cut = np.where(columns < count[:, None], tokens, behind)
         emitted[step[0] % len(emitted)] = np.concatenate([count[:, None], cut], axis=1)
         step = step.copy()
         step[0] += 1
@@ -202,6 +235,20 @@ def _cut(tokens: Array, accepted: Array, state: Array, stops: Array) -> tuple[Ar
     full = state[:, State.GENERATED] + count >= state[:, State.LIMIT]
     behind = np.where(full, Finish.LIMIT, Finish.RUNS)
     return count, np.where(ends, cause[np.arange(len(tokens)), first], behind)
+
+
+def moved_rate(rate: Array, accepted: Array, drafted: Array) -> Array:
+    """Return the estimates behind a step with ``drafted`` drafts in a row for each place."""
+    tried = accepted + (accepted < drafted)
+    return rate * ((1 << RATE_SHIFT) - tried) + accepted * RATE_ONE >> RATE_SHIFT
+
+
+def _chosen(state: Array, step: Array, depths: Array) -> Array:
+    """Return the drafts of each place's next step, as its RATE and STEPS want them."""
+    pays = step[1 : depths.max() + 1] <= state[:, State.RATE, None]
+    depth = pays.sum(axis=1, dtype=np.int64)
+    tries = (depth == 0) & (state[:, State.STEPS] % RETRY_STEPS == 0)
+    return (depths <= np.where(tries, 1, depth)[:, None]).sum(axis=1) - 1
 
 
 def _slots(table: Array, positions: Array, block: int) -> Array:

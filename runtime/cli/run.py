@@ -16,6 +16,7 @@ from ascendfx.runtime.cli.sampling_options import SPELLED, sampling_options
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.compile_model import compile_model
+from ascendfx.runtime.engine.draft_policy import ExpectedGain
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.request import Request
 from ascendfx.runtime.engine.sampling import Sampling
@@ -66,6 +67,11 @@ from ascendfx.runtime.start_engine import start_engine
 @click.option("--ignore-eos", is_flag=True, help="Go on behind end tokens.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 @click.option(
+    "--adaptive-drafts",
+    is_flag=True,
+    help="Each prompt has as many of the package's drafts as its own acceptance pays for.",
+)
+@click.option(
     "--metrics",
     metavar="FILE",
     type=UserPath(),
@@ -96,6 +102,7 @@ def run(
     metrics: Path | None,
     verify: bool,
     ignore_eos: bool,
+    adaptive_drafts: bool,
     as_json: bool,
 ) -> None:
     """Continue prompts with the package in folder PACKAGE.
@@ -123,6 +130,8 @@ def run(
                 kernel_cache=kernel_cache,
                 progress=progress,
             )
+        if adaptive_drafts:
+            _adapt(engine, draft_tokens)
         results = engine.generate(
             texts,
             max_new_tokens=max_new_tokens,
@@ -157,6 +166,14 @@ def _texts(prompts: tuple[str, ...], file: Path | None) -> list[str]:
     if not texts:
         raise click.UsageError("no prompt: pass -p TEXT or --prompts-file FILE")
     return texts
+
+
+def _adapt(engine: Engine, draft_tokens: int | None) -> None:
+    if draft_tokens is not None:
+        refuse_idle(("adaptive_drafts",), "with --draft-tokens", "let the number be chosen")
+    if not engine.metrics.proposed:
+        refuse_idle(("adaptive_drafts",), "without drafts", "compile with --draft-tokens K")
+    engine.draft_policy = ExpectedGain()
 
 
 def _interpreted(model: Path, kernel_cache: Path | None, progress: Progress) -> Engine:

@@ -1,6 +1,7 @@
 """From what a caller asks to what a device is told; everything wrong is found here."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,7 @@ class RequestChecks:
         record.check(model, self._tree.depth, caches)
         self._check_choice(f"request {name}", record.options)
         self._check_ids(f"request {name}", record.tokens.tolist(), int(record.state[State.LIMIT]))
+        record = replace(record, state=record.state.copy())  # the caller may use it again
         return Entry(
             id=name,
             name=f"request {name}",
@@ -77,7 +79,6 @@ class RequestChecks:
             options=record.options,
             state=record.state,
             stop_ids=record.stop_ids,
-            adaptive=record.adaptive,
             polled=True,
             record=record,
         )
@@ -119,6 +120,7 @@ class RequestChecks:
         # A minimum beyond the limit is as good as the limit, and fits 32 bits.
         state[State.MINIMUM] = min(request.min_new_tokens, request.max_new_tokens)
         state[State.DRAFTS] = self._tree.ends[drafts]
+        state[State.ADAPTIVE] = request.draft_tokens is None
         request.sampling.write_seed(state)
         return Entry(
             id=name,
@@ -128,7 +130,6 @@ class RequestChecks:
             options=options,
             state=state,
             stop_ids=self._stops(number, request),
-            adaptive=request.draft_tokens is None,
             polled=polled,
         )
 

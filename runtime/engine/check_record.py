@@ -71,6 +71,7 @@ def _check_columns(record: TransferRecord, tree: DraftTree) -> None:
         (State.LIMIT, state[State.LIMIT] > 0),
         (State.MINIMUM, state[State.MINIMUM] >= 0),
         (State.DRAFTS, state[State.DRAFTS] in tree.ends),
+        (State.ADAPTIVE, state[State.ADAPTIVE] in (0, 1)),
     ):
         if not fits:
             raise _damaged(f"state column {column.name} is {state[column]}")

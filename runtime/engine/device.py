@@ -33,6 +33,7 @@ class Group(NamedTuple):
         context: Upper bound of the tokens of a request.
         left: Places whose request is gone.
         grown: ``[2, blocks]``: elements of the block table, counted over all rows; new blocks.
+        step: ``[16]``, the tensor `step` before the first one.
         drafts: Drafts that each place shall have; None: as they are.
         joining: Requests that get a place.
     """
@@ -42,6 +43,7 @@ class Group(NamedTuple):
     context: int
     left: Ints
     grown: Ints
+    step: Ints
     drafts: Ints | None
     joining: Sequence[JoiningRequest]
 
@@ -159,6 +161,7 @@ class Device:
         if (copy or joined) and self._finished[:places].all():  # none RUNS, which is 0
             steps = 0
         if steps:
+            views["step"][:] = group.step
             self._run_steps(places, group.context, steps)
         kept = self._made
         if copy:
@@ -172,7 +175,6 @@ class Device:
     def _run_steps(self, places: int, context: int, steps: int) -> None:
         for slot, size in enumerate(self.decode.sizes(places * (self.drafts + 1), places, context)):
             self._views["sizes"][slot] = size
-        self._views["step"][0] = 0
         self.executor.run_steps("decode", steps)
 
     def _leave(self, places: Ints) -> None:

@@ -16,7 +16,7 @@ from ascendfx.runtime.arguments import (
 from ascendfx.runtime.checked_limit import checked_limit
 from ascendfx.runtime.engine.admit import RequestChecks
 from ascendfx.runtime.engine.device import Device
-from ascendfx.runtime.engine.draft_policy import DraftPolicy
+from ascendfx.runtime.engine.draft_policy import DraftPolicy, ExpectedGain
 from ascendfx.runtime.engine.metrics import Acceptance, Metrics, warn
 from ascendfx.runtime.engine.metrics_file import write_metrics
 from ascendfx.runtime.engine.places import Entry, raise_first
@@ -89,13 +89,13 @@ class Engine:
         self._entries.clear()
 
     @property
-    def draft_policy(self) -> DraftPolicy | None:
+    def draft_policy(self) -> DraftPolicy | ExpectedGain | None:
         """Chooses the drafts of requests that name no number; None: all that the plan has."""
         return self._scheduler.policy
 
     @draft_policy.setter
-    def draft_policy(self, policy: DraftPolicy | None) -> None:
-        if policy is not None:
+    def draft_policy(self, policy: DraftPolicy | ExpectedGain | None) -> None:
+        if policy is not None and not isinstance(policy, ExpectedGain):
             check_function("draft_policy", policy)
         self._scheduler.policy = policy
 
@@ -373,9 +373,8 @@ class Engine:
         if not entry.finish_reason:
             return Update(entry.id, new)
         self._entries.pop(entry.id, None)
-        return Update(
-            entry.id, new, entry.finish_reason, entry.error, Acceptance.of_state(entry.state)
-        )
+        acceptance = Acceptance.of_state(entry.state, self._device.tree)
+        return Update(entry.id, new, entry.finish_reason, entry.error, acceptance)
 
     def _forget(self, entries: Sequence[Entry]) -> None:
         for entry in entries:

@@ -14,8 +14,8 @@
 namespace {
 
 // Columns of a row of `state`; ir/step_state.py describes them.
-enum Column { kLength = 0, kGenerated = 1, kLimit = 2, kFinished = 4, kDrafted = 5, kDrafts = 6 };
-constexpr int32_t kSteps = 12;
+enum Column { kLength = 0, kGenerated = 1, kLimit = 2, kFinished = 4, kSteps = 12 };
+constexpr int32_t kNoDraft = -2;  // in `emitted`, behind the tokens of a step
 constexpr int32_t kStateColumns = 16;
 
 // Who may run, as far as the host has read.
@@ -138,14 +138,23 @@ void SurveyAll(const Places* all) {
     *all->room = room;
 }
 
-// Appends the tokens of a place, and counts its first `whole` steps by the tokens that they emitted.
-// Returns how many tokens there are. `kTokens` is the most of a step; 0: one more than drafts.
+// How many drafts a step had, which is told by its columns for `tokens` tokens; the first is always
+// a token, or for one.
+int32_t DraftsOf(const int32_t* row, int32_t tokens) {
+    while (row[tokens] == kNoDraft) --tokens;
+    return tokens - 1;
+}
+
+// Appends the tokens of a place, and counts its first `whole` steps by their drafts, and by the
+// tokens that they emitted. Returns how many tokens there are. `kTokens` is the most of a step; 0: one more than drafts.
 template <int32_t kTokens>
 int32_t Append(const Places* all, int32_t place, const int32_t* emitted, int32_t steps,
                int32_t whole) {
     const int32_t tokens = kTokens > 0 ? kTokens : all->drafts + 1;
     const int32_t columns = tokens + 1, stride = all->places * columns;
     int32_t* const start = RecentOf(all, place) + all->pending[place];
+    int64_t* asked = all->sums + 2;
+    int32_t all_drafts = 0;
     int32_t* to = start;
     const int32_t* row = emitted + place * columns;
     for (int32_t step = 0; step < steps; ++step, row += stride) {
@@ -153,8 +162,15 @@ int32_t Append(const Places* all, int32_t place, const int32_t* emitted, int32_t
         // All columns: what stands behind the tokens of a step is overwritten by the next one.
         std::memcpy(to, row + 1, static_cast<size_t>(tokens) * sizeof(int32_t));
         to += row[0];
-        if (step < whole) ++all->lanes[step % kLanes * columns + row[0]];
+        if (step >= whole) continue;
+        ++all->lanes[step % kLanes * columns + row[0]];
+        if (row[tokens] == kNoDraft) {
+            ++asked[DraftsOf(row, tokens)];
+        } else {
+            ++all_drafts;
+        }
     }
+    asked[tokens - 1] += all_drafts;
     const auto count = static_cast<int32_t>(to - start);
     all->pending[place] += count;
     return count;
@@ -173,7 +189,6 @@ void FetchAhead(const Places* all, const int32_t* state, int32_t place) {
 template <int32_t kTokens>
 int32_t Read(const Places* all, const int32_t* emitted, const int32_t* state, int32_t steps,
              int64_t group) {
-    int64_t* asked = all->sums + 2;
     int64_t ran_all = 0, new_all = 0;
     Room room = kNobody;
     int32_t ended = 0;
@@ -189,13 +204,8 @@ int32_t Read(const Places* all, const int32_t* emitted, const int32_t* state, in
         const int32_t* after = state + place * kStateColumns;
         const int32_t ran = after[kSteps] - before[kSteps];
         const bool ends = after[kFinished] != 0;
-        const int32_t whole = ran - ends;
         ran_all += ran;
-        new_all += Append<kTokens>(all, place, emitted, steps, whole);
-        if (whole > 0) {
-            ++asked[std::min(before[kDrafted], all->drafts)];
-            asked[std::min(after[kDrafts], all->drafts)] += whole - 1;
-        }
+        new_all += Append<kTokens>(all, place, emitted, steps, ran - ends);
         std::memcpy(before, after, kStateColumns * sizeof(int32_t));
         if (ends) all->ended[ended++] = place;
         Survey(all, place, after, &room);
@@ -205,7 +215,7 @@ int32_t Read(const Places* all, const int32_t* emitted, const int32_t* state, in
     all->sums[0] += ran_all;
     all->sums[1] += new_all;
     const int32_t columns = all->drafts + 2;
-    int64_t* counted = asked + all->drafts + 1;
+    int64_t* counted = all->sums + 2 + all->drafts + 1;
     for (int32_t i = 0; i < kLanes * columns; ++i) counted[i % columns] += all->lanes[i];
     std::fill_n(all->lanes, kLanes * columns, 0);
     SettleSome(all);

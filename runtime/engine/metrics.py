@@ -39,18 +39,20 @@ class Acceptance:
         tokens: Tokens that it was given, that of its prefill included.
         proposed: Drafts that were verified.
         accepted: Those that were right.
+        drafts: Drafts in a row that its next step shall have.
     """
 
     steps: int = 0
     tokens: int = 0
     proposed: int = 0
     accepted: int = 0
+    drafts: int = 0
 
     @classmethod
-    def of_state(cls, state: Ints) -> "Acceptance":
+    def of_state(cls, state: Ints, tree: DraftTree) -> "Acceptance":
         """Return the figures in a row of the tensor `state`."""
         columns = (State.STEPS, State.GENERATED, State.PROPOSED, State.ACCEPTED)
-        return cls(*state[list(columns)].tolist())
+        return cls(*state[list(columns)].tolist(), tree.depths[state[State.DRAFTS]])
 
     @property
     def rate(self) -> float:
@@ -146,7 +148,7 @@ class Tally:
 
     def end(self, request: int, state: Ints) -> None:
         """Keep the figures of a request that has ended."""
-        self._ended[request] = Acceptance.of_state(state)
+        self._ended[request] = Acceptance.of_state(state, self._tree)
         if len(self._ended) > KEPT:
             del self._ended[next(iter(self._ended))]
 
@@ -173,29 +175,23 @@ def no_sums(drafts: int) -> Sums:
 def add_group(
     sums: Sums,
     counts: NDArray[np.intp],
+    asked: NDArray[np.intp],
     ran: Ints,
     ended: NDArray[np.bool_],
-    drafted: Ints,
-    wanted: Ints,
 ) -> None:
     """Add a group of steps.
 
     Args:
         sums: Of a `Tally`.
         counts: ``[steps, places]``, emitted tokens.
+        asked: ``[steps, places]``, drafts.
         ran: ``[places]``, steps in which the place ran.
         ended: ``[places]``, whether its last one of these ended its request.
-        drafted: ``[places]``, drafts of its first step.
-        wanted: ``[places]``, drafts of the others.
     """
-    most = _drafts_of(sums)
-    whole = np.maximum(ran - ended, 0)
-    first = np.minimum(whole, 1)
     sums[:2] += (ran.sum(), counts.sum())
-    np.add.at(sums, 2 + np.minimum(drafted, most), first)
-    np.add.at(sums, 2 + np.minimum(wanted, most), whole - first)
-    inside = np.arange(len(counts))[:, None] < whole
-    np.add.at(sums, 2 + (most + 1) + counts[inside], 1)
+    inside = np.arange(len(counts))[:, None] < ran - ended
+    np.add.at(sums, 2 + asked[inside], 1)
+    np.add.at(sums, 2 + (_drafts_of(sums) + 1) + counts[inside], 1)
 
 
 def _drafts_of(sums: Sums) -> int:

@@ -10,7 +10,7 @@ from ascendfx.runtime.disk_error import writing
 from ascendfx.runtime.dumps.json_file import write_json
 from ascendfx.runtime.engine.metrics import Acceptance, Metrics
 
-FORMAT = 2
+FORMAT = 3
 _KIND = "ascendfx-metrics"
 _TOTALS = ("steps", "request_steps", "tokens")
 _BY_POSITION = ("proposed", "accepted")

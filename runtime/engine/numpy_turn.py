@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendfx.ir.step_state import Finish, State
+from ascendfx.ir.step_state import NO_DRAFT, Finish, State
 from ascendfx.runtime.engine.device import GroupResult
 from ascendfx.runtime.engine.metrics import add_group
 from ascendfx.runtime.engine.place_arrays import PlaceArrays, Room, Taken
@@ -62,7 +62,8 @@ class NumpyTurn:
         own.state[:places] = after
         ends = inside & (after[:, State.FINISHED] != Finish.RUNS)
         ran = after[:, State.STEPS] - before[:, State.STEPS]
-        add_group(own.sums, counts, ran, ends, before[:, State.DRAFTED], after[:, State.DRAFTS])
+        asked = own.drafts - (emitted[:, :, 1:] == NO_DRAFT).sum(axis=2)
+        add_group(own.sums, counts, asked, ran, ends)
         return np.flatnonzero(ends).tolist()
 
     def _store(self, emitted: Ints, counts: NDArray[np.intp]) -> None:

@@ -35,7 +35,6 @@ class PlaceArrays:
         tokens: New tokens; ``state[:, GENERATED]`` says how many. `HostTurn.settle` a place before
             its row is read or written.
         delivered: How many of them the caller has.
-        adaptive: Whether the engine chooses the number of drafts.
         polled: Whether `Engine.poll` delivers the tokens.
         sums: See `Tally`.
     """
@@ -56,7 +55,6 @@ class PlaceArrays:
         self.table = np.zeros((count, device.table_blocks), np.int32)
         self.tokens = np.zeros((count, self.width), np.int32)
         self.delivered = np.zeros(count, np.int32)
-        self.adaptive = np.zeros(count, np.bool_)
         self.polled = np.zeros(count, np.bool_)
         self.sums = no_sums(device.drafts)
 

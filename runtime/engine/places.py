@@ -35,7 +35,6 @@ class Entry:
         options: Row of ``options``.
         state: Row of ``state`` when it joins, or as it was when it left.
         stop_ids: Row of ``stop_ids``.
-        adaptive: Whether the engine chooses the number of its drafts.
         polled: Whether `Engine.poll` delivers its tokens.
         place: Where it runs; -1: nowhere.
         tokens: New tokens, while it has no place.
@@ -52,7 +51,6 @@ class Entry:
     options: NDArray[np.float32]
     state: Ints
     stop_ids: Ints
-    adaptive: bool
     polled: bool
     place: int = -1
     tokens: Ints = field(default_factory=lambda: np.zeros(0, np.int32))
@@ -138,7 +136,6 @@ class Places(PlaceArrays):
         self.table[free, :blocks] = taken
         self.tokens[free, : entry.tokens.size] = entry.tokens
         self.delivered[free] = entry.delivered
-        self.adaptive[free] = entry.adaptive
         self.polled[free] = entry.polled
         if "prefill" in self._device.plans:
             entry.record = None

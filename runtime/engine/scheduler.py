@@ -12,7 +12,13 @@ from numpy.typing import NDArray
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import Finish, State
 from ascendfx.runtime.engine.device import Device, Group, GroupResult
-from ascendfx.runtime.engine.draft_policy import DraftPolicy, chosen_drafts
+from ascendfx.runtime.engine.draft_policy import (
+    DraftPolicy,
+    ExpectedGain,
+    chosen_drafts,
+    first_rate,
+    step_row,
+)
 from ascendfx.runtime.engine.metrics import Acceptance, Metrics, Tally
 from ascendfx.runtime.engine.place_arrays import Room
 from ascendfx.runtime.engine.places import Entry, Places
@@ -39,7 +45,6 @@ class Scheduler:
         waiting: Requests without a place, the oldest first.
         changed: Requests without a place of which the caller does not know all, by id.
         tally: Figures for `Metrics`.
-        policy: Chooses the number of drafts; None: all.
         due: Warnings to give when the engine's state is in order.
     """
 
@@ -49,7 +54,7 @@ class Scheduler:
         self.waiting: list[Entry] = []
         self.changed: dict[int, Entry] = {}
         self.tally = Tally(self.places.sums, device.tree)
-        self.policy: DraftPolicy | None = None
+        self.policy = None
         self.due: list[str] = []
         self._flights: deque[_Flight] = deque()
         self._submitted = 0
@@ -58,10 +63,20 @@ class Scheduler:
         self._worker: ThreadPoolExecutor | None = None
 
     @property
+    def policy(self) -> DraftPolicy | ExpectedGain | None:
+        """Chooses the number of drafts, between two groups or on the device; None: all."""
+        return self._policy
+
+    @policy.setter
+    def policy(self, policy: DraftPolicy | ExpectedGain | None) -> None:
+        self._policy = policy
+        self._step = step_row(policy, self._device.tree.depth)
+
+    @property
     def metrics(self) -> Metrics:
         """What was done so far."""
-        of = self.places.state
-        running = {e.id: Acceptance.of_state(of[e.place]) for e in self.places.entries if e}
+        of, tree = self.places.state, self._device.tree
+        running = {e.id: Acceptance.of_state(of[e.place], tree) for e in self.places.entries if e}
         return self.tally.result(running)
 
     @property
@@ -94,7 +109,8 @@ class Scheduler:
             )
 
     def add(self, entry: Entry) -> None:
-        """Let a request wait."""
+        """Let a new request wait."""
+        entry.state[State.RATE] = first_rate(self.policy)
         insort(self.waiting, entry, key=lambda each: each.id)
 
     def hand_over(self, entry: Entry, model: str) -> TransferRecord:
@@ -127,7 +143,6 @@ class Scheduler:
             options=entry.options,
             state=entry.state,
             stop_ids=entry.stop_ids,
-            adaptive=entry.adaptive,
             caches=rows,
         )
 
@@ -189,7 +204,7 @@ class Scheduler:
         if self._left:
             gone, self._left = np.array(self._left, np.int32), []
         drafts = self._choose_drafts(used)
-        return Group(steps, used, context, gone, grown, drafts, joining)
+        return Group(steps, used, context, gone, grown, self._step, drafts, joining)
 
     def _reserve(self, steps: int) -> tuple[int, int, Room]:
         """Reserve the blocks of a group; returns its steps, those in flight, and who may run.
@@ -217,15 +232,18 @@ class Scheduler:
         self.changed[entry.id] = entry
 
     def _choose_drafts(self, used: int) -> NDArray[np.int32] | None:
-        places = self.places
-        if self.policy is None or not self._device.drafts or not places.adaptive[:used].any():
+        """Return the drafts of places by a policy of the host."""
+        policy, state = self.policy, self.places.state[:used]
+        if policy is None or isinstance(policy, ExpectedGain) or not self._device.drafts:
             return None
-        state = places.state[:used]
+        adaptive = state[:, State.ADAPTIVE] != 0
+        if not adaptive.any():
+            return None
         tree = self._device.tree
         proposed, accepted = state[:, State.PROPOSED], state[:, State.ACCEPTED]
-        depths = chosen_drafts(self.policy, proposed, accepted, tree.depth)
+        depths = chosen_drafts(policy, proposed, accepted, tree.depth)
         chosen = np.array(tree.ends)[depths]
-        return np.where(places.adaptive[:used], chosen, state[:, State.DRAFTS]).astype(np.int32)
+        return np.where(adaptive, chosen, state[:, State.DRAFTS]).astype(np.int32)
 
     def _submit(self, group: Group) -> None:
         if self._worker is None:

@@ -16,10 +16,10 @@ from ascendfx.runtime.checkpoint.safetensors_file import read_header, read_metad
 from ascendfx.runtime.package.write_tensors import TensorEntry, write_tensors
 
 FORMAT = "ascendfx-transfer"
-VERSION = "2"
+VERSION = "3"
 """Raised whenever a tensor or field is added, removed, or changes its meaning."""
 
-_FIELDS = ("model", "adaptive")
+_FIELDS = ("model",)
 _ROWS = {"options": OPTION_COLUMNS, "state": STATE_COLUMNS, "stop_ids": STOP_COLUMNS}
 _FORMATS = {each.numpy: each for each in DType}
 

@@ -28,9 +28,8 @@ class TransferRecord:
         first_token: The token behind it.
         drafts: Draft tokens behind that; empty: the first decode step has none.
         options: Row of ``options``: how tokens are chosen.
-        state: Row of ``state``: seed, limits, drafts that are wanted.
+        state: Row of ``state``: seed, limits, drafts that are wanted, or that the engine chooses.
         stop_ids: Row of ``stop_ids``.
-        adaptive: Whether the engine chooses the number of drafts.
         caches: By cache, the rows of the request's tokens in order, without blocks. Of
             ``cache.hidden``, if there is one, those of the last tokens.
     """
@@ -42,7 +41,6 @@ class TransferRecord:
     options: NDArray[np.float32]
     state: NDArray[np.int32]
     stop_ids: NDArray[np.int32]
-    adaptive: bool
     caches: Mapping[str, NDArray[Any]]
 
     @property
@@ -82,8 +80,7 @@ class TransferRecord:
         Raises:
             GraphError: The disk is full or not writable.
         """
-        fields = {"model": self.model, "adaptive": str(int(self.adaptive))}
-        write_record(checked_path("path", path), fields, self.tensors())
+        write_record(checked_path("path", path), {"model": self.model}, self.tensors())
 
     @staticmethod
     def load(path: "str | PathLike[str]") -> "TransferRecord":
@@ -103,7 +100,6 @@ class TransferRecord:
             options=tensors["options"],
             state=tensors["state"],
             stop_ids=tensors["stop_ids"],
-            adaptive=fields["adaptive"] == "1",
             caches=caches,
         )
 

@@ -71,7 +71,7 @@ def _requests(metrics: Metrics) -> Iterator[AcceptanceRow]:
     known |= {request: ("runs", each) for request, each in metrics.requests.items()}
     for request in sorted(known):
         state, each = known[request]
-        words = (state, f"{each.tokens:,}", f"{each.steps:,}")
+        words = (state, f"{each.tokens:,}", f"{each.steps:,}", str(each.drafts))
         yield AcceptanceRow(str(request), words, *_rate(each.accepted, each.proposed))
 
 

@@ -2,7 +2,8 @@
 
     python tests/benchmarks/acceptance.py [TEXTS]        default: 2 of each language and kind
 
-First the golden prompts, greedy, with chains of drafts and with trees. Then held-out texts, which
+First the golden prompts, greedy, with chains of drafts, with trees, and with as many drafts as pay
+for each request (`ExpectedGain`). Then held-out texts, which
 the model goes on with after their first tokens, greedy and at temperature 0.7, verified in every
 way with one to three drafts: by language and kind, and in all beside what theory expects of the
 very logits and drafts of each step (`watched_steps.py`). All is emulated; times are of this
@@ -22,7 +23,7 @@ from tokenizers import Tokenizer
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 import ascendfx
-from ascendfx import Engine, Request, Sampling
+from ascendfx import Engine, ExpectedGain, Request, Sampling
 from ascendfx.runtime.engine.verification import LOSSLESS, NAMES
 from tests.benchmarks.parts.watched_steps import Taken, WatchedSteps
 from tests.models.bundled import golden_generations
@@ -30,6 +31,8 @@ from tests.models.bundled import golden_generations
 LEAST = {1: 1.65, 2: 2.1, 3: 2.4}
 """Tokens per step on the golden prompts; a loop over transformers reached 1.72, 2.20, 2.52."""
 TREES = ((2,), (4,), (2, 1), (2, 2), (4, 2), (3, 2, 1))
+COSTS = (0.1, 0.3, 0.5)
+"""Time of a draft, of a step without drafts."""
 PROMPT, NEW = 40, 40
 TEMPERATURES = (0.0, 0.7)
 TEXTS = 2
@@ -138,6 +141,31 @@ def tree_figures(chains: dict[int, Engine]) -> None:
         )
         assert [each.token_ids for each in results] == [each.output_ids for each in golden]
         assert metrics.tokens_per_step > chain
+
+
+def adaptive_figures(engines: dict[int, Engine]) -> None:
+    """Print the tokens of a step and what drafts cost, with all drafts and with those that pay.
+
+    Nothing is claimed of it: what pays depends on the cost of a draft, which is that of a machine.
+    """
+    golden = golden_generations()
+    print("\nas many drafts as pay at a cost, of a step without drafts; drafts verified per token")
+    print(f"{'k':>2}{'cost':>8}{'tokens per step':>17}{'drafts per token':>18}")
+    for drafts, engine in engines.items():
+        for cost in (None, *COSTS):
+            before = engine.metrics
+            engine.draft_policy = None if cost is None else ExpectedGain(cost=cost)
+            results = engine.generate(
+                [each.prompt_ids for each in golden], max_new_tokens=64, min_new_tokens=64
+            )
+            after = engine.metrics
+            tokens = after.tokens - before.tokens
+            per_step = tokens / (after.request_steps - before.request_steps)
+            verified = (sum(after.proposed) - sum(before.proposed)) / tokens
+            name = "all" if cost is None else f"{cost:g}"
+            print(f"{drafts:2}{name:>8}{per_step:17.3f}{verified:18.3f}")
+            assert [each.token_ids for each in results] == [each.output_ids for each in golden]
+        engine.draft_policy = None
 
 
 def run(engine: Engine, texts: Sequence[Text], sampling: Sampling, what: str) -> Run:
@@ -277,6 +305,7 @@ def main() -> None:
     say("")
     golden_figures(engines)
     tree_figures(engines)
+    adaptive_figures(engines)
     for engine in engines.values():
         engine.executor = WatchedSteps(engine.executor)
     texts = heldout(most)

@@ -12,6 +12,7 @@ from hypothesis.stateful import initialize, run_state_machine_as_test
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.draft_tree import DraftTree
 from ascendfx.runtime.cli.main import cli
+from ascendfx.runtime.engine.draft_policy import DraftPolicy, ExpectedGain
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.metrics import Tally, add_group, no_sums
 from ascendfx.runtime.engine.request import Request
@@ -20,7 +21,7 @@ from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.verification import NAMES
 from ascendfx.runtime.limits import Limits
 from tests.engine.test_requests import run
-from tests.engine.test_schedules import COMMON, Schedules
+from tests.engine.test_schedules import COMMON, POLICIES, Schedules
 from tests.engine.toy_model import VOCABULARY, expected
 from tests.engine.tree_executor import TreeExecutor
 
@@ -40,11 +41,17 @@ class TreeSchedules(Schedules):
         chunk=st.integers(1, 6),
         steps=st.integers(1, 4),
         right=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
-        adapts=st.booleans(),
+        policy=st.sampled_from(POLICIES),
         native=st.booleans(),
     )
     def begin(
-        self, *, adapts: bool, native: bool, block_tokens: int, spare: int, **sizes: Any
+        self,
+        *,
+        policy: ExpectedGain | DraftPolicy | None,
+        native: bool,
+        block_tokens: int,
+        spare: int,
+        **sizes: Any,
     ) -> None:
         table = CONTEXT // block_tokens
         self.device = TreeExecutor(
@@ -53,7 +60,7 @@ class TreeSchedules(Schedules):
             blocks=table + spare // block_tokens,
             **sizes,
         )
-        self.serve(adapts=adapts, native=native)
+        self.serve(policy, native=native)
 
     def allowed(self, sampling: Sampling) -> Sampling:
         kept = ("temperature", "top_k", "top_p", "min_p", "seed")
@@ -123,8 +130,8 @@ def test_figures_count_candidates_of_a_depth_once() -> None:
     tree = DraftTree((3, 2))
     sums = no_sums(tree.drafts)
     counts = np.array([[1, 3], [2, 1], [3, 2]])
-    numbers = np.array([3, 3]), np.array([False, False])
-    add_group(sums, counts, *numbers, np.array([3, 0]), np.array([5, 5]))  # type: ignore[arg-type]
+    asked = np.array([[3, 0], [5, 5], [5, 5]])
+    add_group(sums, counts, asked, np.array([3, 3], np.int32), np.array([False, False]))
     result = Tally(sums, tree).result({})
     assert result.proposed == (5, 4)
     assert result.accepted == (4, 2)

@@ -1,17 +1,11 @@
-"""Figures of drafts, the warning when they are useless, and the choice of their number."""
+"""Figures of drafts, and the warning when they are useless."""
 
-import warnings
 from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.step_state import State
-from ascendfx.runtime.engine.draft_policy import DraftPolicy, ExpectedGain
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.metrics import WINDOW, AcceptanceWarning, Tally, add_group, no_sums
 from ascendfx.runtime.engine.request import Request
@@ -109,7 +103,7 @@ def test_the_threshold(rate: float, *, warns: bool) -> None:
     ones = np.ones(WINDOW, np.int32)
 
     def judge(counts: NDArray[np.intp]) -> str:
-        add_group(sums, counts, ones, np.zeros(WINDOW, np.bool_), ones, ones)
+        add_group(sums, counts, counts * 0 + 1, ones, np.zeros(WINDOW, np.bool_))
         return tally.judge()
 
     assert bool(judge(counts)) == warns
@@ -117,69 +111,3 @@ def test_the_threshold(rate: float, *, warns: bool) -> None:
         assert not judge(counts)
         assert not judge(counts * 0 + 2)
         assert judge(counts)
-
-
-COUNTS = st.integers(0, 400)
-
-
-@given(st.lists(st.tuples(COUNTS, COUNTS), min_size=1, max_size=6), st.integers(0, 4))
-def test_the_policy_chooses_the_best_quotient(pairs: list[tuple[int, int]], most: int) -> None:
-    policy = ExpectedGain(cost=0.1)
-    proposed = np.array([max(pair) for pair in pairs], np.int32)
-    accepted = np.array([min(pair) for pair in pairs], np.int32)
-    chosen = policy(proposed, accepted, most)
-    for got, p, a in zip(chosen.tolist(), proposed.tolist(), accepted.tolist(), strict=True):
-        rate = (a + 0.7 * 16) / (p + 16)
-        gains = [sum(rate**i for i in range(d + 1)) / (1 + 0.1 * d) for d in range(most + 1)]
-        assert gains[got] >= max(gains) * (1 - 1e-12)
-
-
-def test_a_policy_turns_useless_drafts_off_and_keeps_good_ones() -> None:
-    for right, wanted in ((0.0, 0), (1.0, 3)):
-        served = engine(right)
-        served.draft_policy = ExpectedGain(cost=0.3, weight=2.0)
-        served.start(unbroken(4))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AcceptanceWarning)
-            served.step(8)
-        places = served._scheduler.places
-        # What a group tells decides about the next.
-        seen = places.live & (places.state[:, State.STEPS] > 4)
-        assert seen.any()
-        assert set(places.state[seen, State.DRAFTS].tolist()) == {wanted}
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [{"cost": 0}, {"cost": float("nan")}, {"prior": 2}, {"weight": 0}, {"cost": float("inf")}],
-)
-def test_a_policy_is_checked(arguments: dict[str, float]) -> None:
-    with pytest.raises(GraphError, match=r"error\[bad-policy\]"):
-        ExpectedGain(**arguments)
-
-
-def test_a_policy_is_a_function() -> None:
-    with pytest.raises(GraphError, match=r"error\[bad-argument\]: draft_policy must be a function"):
-        engine(1.0).draft_policy = 3  # type: ignore[assignment]
-
-
-@pytest.mark.parametrize(
-    "policy",
-    [
-        ExpectedGain,
-        lambda proposed, accepted, most: None,
-        lambda proposed, accepted, most: [1] * (len(proposed) + 1),
-        lambda proposed, accepted, most: 1,
-        lambda proposed, accepted, most: np.full(len(proposed), most + 1),
-        lambda proposed, accepted, most: np.full(len(proposed), -1),
-        lambda proposed, accepted, most: np.full(len(proposed), 0.5),
-    ],
-)
-def test_what_a_policy_gives_is_checked(policy: DraftPolicy) -> None:
-    served = engine(1.0)
-    served.draft_policy = policy
-    with pytest.raises(GraphError, match=r"error\[bad-policy\]: draft_policy (failed|gave)"):
-        serve(served)
-    served.draft_policy = None
-    while served.busy:
-        served.step(8)

@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 )
 
 from ascendfx.codegen.ascendc.launch_plan import Capacities
-from ascendfx.ir.step_state import STATE_COLUMNS, Finish, State
+from ascendfx.ir.step_state import NO_DRAFT, STATE_COLUMNS, Finish, State
 from ascendfx.runtime.emulator.kernel_cache import default_cache_dir
 from ascendfx.runtime.emulator.runner_tools import tools_of_host
 from ascendfx.runtime.engine.device import GroupResult, Readable
@@ -56,7 +56,6 @@ class Turns(RuleBasedStateMachine):
         if self.plain.live[place] or blocks > self.plain.pool.free:
             return
         delivered = data.draw(st.integers(0, min(3, limit)))
-        drafts = data.draw(st.tuples(*[st.integers(0, self.plain.drafts)] * 2))
         for own, turn in zip(self.arrays, self.turns, strict=True):
             own.pool.give_back(own.table[place, : own.owned[place]])
             own.live[place], own.polled[place] = True, polled
@@ -68,7 +67,6 @@ class Turns(RuleBasedStateMachine):
             own.state[place] = 0
             own.state[place, [State.LENGTH, State.LIMIT]] = length, limit
             own.state[place, State.GENERATED] = delivered
-            own.state[place, [State.DRAFTED, State.DRAFTS]] = drafts
             turn.forget()
 
     @precondition(lambda self: self.plain.live.any())
@@ -130,12 +128,11 @@ class Turns(RuleBasedStateMachine):
     def _group(self, random: np.random.Generator, steps: int) -> Readable:
         """Return what a device could leave: the places run until they end."""
         own, columns = self.plain, self.plain.drafts + 2
-        emitted = random.integers(-9, 9, (STEPS, own.places, columns), np.int32)
+        emitted = random.integers(-1, 9, (STEPS, own.places, columns), np.int32)
         state = random.integers(-9, 9, (own.places, STATE_COLUMNS), np.int32)
         for place in np.flatnonzero(own.live).tolist():
             row = state[place]
             row[:] = own.state[place]
-            row[[State.DRAFTED, State.DRAFTS]] = random.integers(0, own.drafts + 1, 2)
             for step in range(steps):
                 count = int(random.integers(1, columns))
                 left = int(row[State.LIMIT] - row[State.GENERATED])
@@ -149,6 +146,7 @@ class Turns(RuleBasedStateMachine):
                     row[State.STEPS] += 1
                     row[State.LENGTH] += count
                 emitted[step, place, 0] = count
+                emitted[step, place, random.integers(count, columns) + 1 :] = NO_DRAFT
                 row[State.GENERATED] += count
         return Readable(emitted, state)
 

@@ -16,7 +16,7 @@ from tests.engine.test_drafts import engine, serve
 
 COUNTS = st.integers(0, 2**40)
 REQUESTS = st.dictionaries(
-    st.integers(0, 10**6), st.builds(Acceptance, COUNTS, COUNTS, COUNTS, COUNTS), max_size=4
+    st.integers(0, 10**6), st.builds(Acceptance, COUNTS, COUNTS, COUNTS, COUNTS, COUNTS), max_size=4
 )
 
 
@@ -67,7 +67,7 @@ def test_the_newest_requests_are_kept() -> None:
 
 GOOD = {
     "kind": "ascendfx-metrics",
-    "format": 2,
+    "format": 3,
     "model": "ab12",
     "steps": 3,
     "request_steps": 5,
@@ -75,7 +75,7 @@ GOOD = {
     "proposed": [5],
     "accepted": [3],
     "requests": {},
-    "ended": {"0": {"steps": 5, "tokens": 8, "proposed": 5, "accepted": 3}},
+    "ended": {"0": {"steps": 5, "tokens": 8, "proposed": 5, "accepted": 3, "drafts": 1}},
     "warnings": [],
 }
 

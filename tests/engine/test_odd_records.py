@@ -57,6 +57,7 @@ def with_infinity(record: TransferRecord) -> TransferRecord:
         with_state(State.LIMIT, 0),
         with_state(State.MINIMUM, -1),
         *(with_state(State.DRAFTS, value) for value in (-1, 3)),
+        *(with_state(State.ADAPTIVE, value) for value in (-1, 2)),
         with_option(Option.TEMPERATURE, -1),
         with_option(Option.TOP_P, np.nan),
         *(with_option(Option.VERIFICATION, value) for value in (9, 0.5)),

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -16,7 +17,7 @@ from hypothesis.stateful import (
 
 from ascendfx.runtime.emulator.kernel_cache import default_cache_dir
 from ascendfx.runtime.emulator.runner_tools import tools_of_host
-from ascendfx.runtime.engine.draft_policy import ExpectedGain
+from ascendfx.runtime.engine.draft_policy import DraftPolicy, ExpectedGain, Ints
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.request import Request, Update
 from ascendfx.runtime.engine.sampling import Sampling
@@ -50,6 +51,14 @@ SAMPLINGS = st.one_of(
 )
 
 
+def at_most_one(proposed: Ints, accepted: Ints, most: int) -> Ints:
+    """Choose on the host, differently for each place and as it goes on."""
+    return (proposed + np.arange(proposed.size)) % 2 * min(most, 1) + accepted * 0
+
+
+POLICIES = (None, ExpectedGain(cost=0.3), at_most_one)
+
+
 class Schedules(RuleBasedStateMachine):
     """An engine on the fake device, driven at random.
 
@@ -67,26 +76,31 @@ class Schedules(RuleBasedStateMachine):
         chunk=st.integers(1, 6),
         steps=st.integers(1, 4),
         right=st.sampled_from([0.0, 0.5, 0.9, 1.0]),
-        adapts=st.booleans(),
+        policy=st.sampled_from(POLICIES),
         native=st.booleans(),
     )
     def begin(
-        self, *, adapts: bool, native: bool, block_tokens: int, spare: int, **sizes: Any
+        self,
+        *,
+        policy: ExpectedGain | DraftPolicy | None,
+        native: bool,
+        block_tokens: int,
+        spare: int,
+        **sizes: Any,
     ) -> None:
         table = CONTEXT // block_tokens
         blocks = table + spare // block_tokens
         self.device = FakeExecutor(
             block_tokens=block_tokens, table_blocks=table, blocks=blocks, **sizes
         )
-        self.serve(adapts=adapts, native=native)
+        self.serve(policy, native=native)
 
-    def serve(self, *, adapts: bool, native: bool) -> None:
+    def serve(self, policy: ExpectedGain | DraftPolicy | None, *, native: bool) -> None:
         """Begin with a device."""
         if native:  # it compiles the passes over its places
             self.device.tools = tools_of_host(default_cache_dir())
         self.engine = Engine(ServingConfig(VOCABULARY, ENDS, self.device.block), self.device)
-        if adapts:
-            self.engine.draft_policy = ExpectedGain(cost=0.3, weight=2.0)
+        self.engine.draft_policy = policy
         self.requests: dict[int, Request] = {}
         self.tokens: dict[int, tuple[int, ...]] = {}
         self.ended: dict[int, Update] = {}

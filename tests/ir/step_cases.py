@@ -6,7 +6,9 @@ from hypothesis import strategies as st
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops import AdvanceRequests, AlignDrafts, ShiftTokens, VerifyDrafts
 from ascendfx.ir.step_state import (
+    HELD,
     OPTION_COLUMNS,
+    RATE_ONE,
     RECENT_COLUMNS,
     STATE_COLUMNS,
     STEP_COLUMNS,
@@ -111,6 +113,9 @@ def advance_case(
     state[:, State.DRAFTED] = random.integers(0, k + 1, n)
     state[:, State.DRAFTS] = random.integers(0, k + 2, n)
     state[:, State.PLACE] = random.permutation(n + 2)[:n]
+    state[:, State.ADAPTIVE] = random.integers(0, 2, n)
+    state[:, State.RATE] = random.choice([0, 15, 16, 30_000, 65_521, RATE_ONE], n)
+    state[:, State.RATE] += random.integers(0, 2, n) * (state[:, State.RATE] < RATE_ONE)
     stops = np.where(random.random((n, STOP_COLUMNS)) < 0.1, random.integers(0, 6), -1)
     ids = random.integers(0, _VOCABULARY, rows)
     ids[random.random(rows) < 0.03] = -1
@@ -125,11 +130,20 @@ def advance_case(
         random.integers(0, state[:, State.DRAFTED] + 1),
         new,
         random.integers(-1, _VOCABULARY, (steps, n, k + 2)),
-        np.array([random.integers(0, 3 * steps), *random.integers(0, 9, STEP_COLUMNS - 1)]),
+        _step(random, steps),
         random.integers(0, 9, (n + 2, _VOCABULARY)),
         _penalties(random, n),
         *(random.integers(0, _VOCABULARY, (k if drafting else 0, n))),
     ]
+
+
+def _step(random: np.random.Generator, steps: int) -> Array:
+    """Return a number and rates that pay, next to those of places; or none that count."""
+    step = random.choice([0, 1, 14, 30_000, 65_000, RATE_ONE, 2**31 - 1], STEP_COLUMNS)
+    step[0] = random.integers(0, 3 * steps)
+    if random.random() < 0.1:
+        step[1] = HELD
+    return step
 
 
 def _penalties(random: np.random.Generator, n: int) -> Array:

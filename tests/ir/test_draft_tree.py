@@ -12,6 +12,7 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.ops import AdvanceRequests, AlignDrafts, BranchDrafts
 from ascendfx.ir.step_state import STATE_COLUMNS, STOP_COLUMNS, State
 from tests.ir import tree_cases
+from tests.ir.test_step_operations import rate_behind
 from tests.ir.tree_cases import advance_tree_case, align_tree_case, branch_case
 
 BRANCHES = st.lists(st.integers(1, 4), max_size=5).map(tuple)
@@ -52,6 +53,25 @@ def test_leaves_repeat_the_draft_beside_them() -> None:
     assert tree.spread(()) == ()
 
 
+def _adapted(op: AdvanceRequests, operands: list[Array]) -> list[list[int]]:
+    """Return RATE, DRAFTS and DRAFTED of each place, which count depths and nodes."""
+    depths, found = depths_of(op.parents), list[list[int]]()
+    step, runs_on = operands[9], op.reference(*operands)[3][:, State.FINISHED] == 0
+    rows = operands[4].tolist(), operands[6].tolist(), runs_on.tolist()
+    for row, accepted, on in zip(*rows, strict=True):
+        if len(operands) > op.fixed and not row[State.FINISHED]:
+            tried = accepted + (accepted < depths[row[State.DRAFTED]])
+            row[State.RATE] = rate_behind(row[State.RATE], accepted, tried)
+        if len(operands) > op.fixed and on and row[State.ADAPTIVE] and step[1] >= 0:
+            depth = sum(bool(each <= row[State.RATE]) for each in step[1 : 1 + max(depths)])
+            depth = depth or int((row[State.STEPS] + 1) % 16 == 0)
+            row[State.DRAFTS] = sum(each <= depth for each in depths) - 1
+        if on:
+            row[State.DRAFTED] = min(row[State.DRAFTS], op.drafts) * (len(operands) > op.fixed)
+        found.append([row[State.RATE], row[State.DRAFTS], row[State.DRAFTED]])
+    return found
+
+
 @given(case=advance_tree_case())
 def test_a_tree_advances_as_the_chain_of_its_path(
     case: tuple[AdvanceRequests, list[Array]],
@@ -71,6 +91,8 @@ def test_a_tree_advances_as_the_chain_of_its_path(
     proposed = before[:, State.PROPOSED] + np.where(ran, depths[before[:, State.DRAFTED]], 0)
     np.testing.assert_array_equal(after[:, State.PROPOSED], proposed)
     state[:, State.PROPOSED] = proposed
+    own = [State.RATE, State.DRAFTS, State.DRAFTED]
+    state[:, own] = _adapted(op, operands)
     np.testing.assert_array_equal(after, state)
     on = np.repeat(runs, rows)
     np.testing.assert_array_equal(found[0], np.where(on, ids, operands[0]))

@@ -92,6 +92,11 @@ def penalised(options: list[float]) -> bool:
     return repeats or any(options[each] for each in (Option.PRESENCE, Option.FREQUENCY))
 
 
+def rate_behind(rate: int, accepted: int, tried: int) -> int:
+    """Move 1/16 of the way to 1 for each draft that was accepted, to 0 for one that was not."""
+    return rate + (accepted * (65_536 - rate) - (tried - accepted) * rate) // 16
+
+
 def advanced(op: AdvanceRequests, operands: list[Array]) -> list[Array]:
     """Advance one place after the other."""
     ids, positions, slots, table, state, stops, accepted, new, *others = (
@@ -106,13 +111,20 @@ def advanced(op: AdvanceRequests, operands: list[Array]) -> list[Array]:
             row[State.PROPOSED] += row[State.DRAFTED]
             row[State.ACCEPTED] += accepted[b]
             row[State.STEPS] += 1
-        padding = [-1] * (op.drafts + 1 - len(tokens))
-        emitted[step[0] % len(emitted)][b] = [len(tokens), *tokens, *padding]
+            if drafts:
+                tried = accepted[b] + (accepted[b] < row[State.DRAFTED])
+                row[State.RATE] = rate_behind(row[State.RATE], accepted[b], tried)
+        padding = [-1 if j <= row[State.DRAFTED] else -2 for j in range(op.drafts + 1)]
+        emitted[step[0] % len(emitted)][b] = [len(tokens), *tokens, *padding[len(tokens) :]]
         for token in tokens if penalised(options[b]) else ():
             counts[row[State.PLACE]][token] += 2
         slots[first:end] = [-1] * (op.drafts + 1)
         if row[State.FINISHED] == Finish.RUNS:
             row[State.LENGTH] += accepted[b] + 1
+            if drafts and row[State.ADAPTIVE] and step[1] >= 0:
+                row[State.DRAFTS] = sum(step[1 + i] <= row[State.RATE] for i in range(op.drafts))
+                if not row[State.DRAFTS] and row[State.STEPS] % 16 == 0:
+                    row[State.DRAFTS] = 1
             row[State.DRAFTED] = min(row[State.DRAFTS], op.drafts) if drafts else 0
             ids[first:end] = [new[b], *([each[b] for each in drafts] or [0] * op.drafts)]
             positions[first:end] = range(row[State.LENGTH], row[State.LENGTH] + op.drafts + 1)

@@ -42,6 +42,7 @@ from ascendfx.codegen.ascendc.kernels.write_cache import emit_write_cache, plan_
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.step_state import (
     OPTION_COLUMNS,
+    RATE_ONE,
     RECENT_COLUMNS,
     STATE_COLUMNS,
     STEP_COLUMNS,
@@ -217,6 +218,11 @@ def _advance(drafts: int, *, drafting: bool, parents: tuple[int, ...] = ()) -> C
         state[:, State.LENGTH] = random.integers(0, 19, n)
         state[:, State.LIMIT] += 2
         state[:, State.PLACE] = random.permutation(n + 3)[:n]
+        state[:, State.STEPS] = random.choice([14, 15, 16, 23, 159], n)
+        state[:, State.ADAPTIVE] = random.random(n) < 0.7
+        state[:, State.RATE] = random.integers(0, RATE_ONE, n)
+        # What pays is not sorted, so that each is looked at; for many places nothing does.
+        pays = random.integers(0, RATE_ONE, STEP_COLUMNS)
         op_inputs = {
             "token_ids": random.integers(-1, 9, rows),
             "positions": random.integers(0, 99, rows),
@@ -227,7 +233,7 @@ def _advance(drafts: int, *, drafting: bool, parents: tuple[int, ...] = ()) -> C
             "accepted": random.integers(0, drafts + 1, n),
             "new_tokens": random.integers(0, 9, n),
             "emitted": random.integers(0, 9, 3 * n * (drafts + 2)),
-            "step": np.full(STEP_COLUMNS, 5),
+            "step": np.array([5, 30_000, *pays[2:]]),
             "counts": random.integers(0, 9, (n + 3, 9)),
             **{f"draft_{i}": random.integers(0, 9, n) for i in range(drafts)},
         }

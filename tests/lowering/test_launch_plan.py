@@ -43,7 +43,7 @@ def test_a_plan_of_another_version_is_refused(plan):
     with pytest.raises(GraphError) as caught:
         read_plan(json.dumps(data), sources(plan))
     assert str(caught.value) == (
-        "error[plan-format]: the plan has format 4, this version reads 5\n"
+        "error[plan-format]: the plan has format 5, this version reads 6\n"
         "\n"
         "hint: compile the package again"
     )

@@ -9,7 +9,7 @@ from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.codegen.ascendc.weight_spec import evaluate_weight
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.interpret import interpret
-from ascendfx.ir.step_state import Finish, Option, State
+from ascendfx.ir.step_state import STEP_COLUMNS, Finish, Option, State
 from ascendfx.ir.tensor_source import ArraySource, TensorsByKey
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.runtime.executor.emulated import EmulatedExecutor
@@ -34,7 +34,7 @@ def step_text(drafts):
         'input "state" : i32[requests, 16]',
         'input "stop_ids" : i32[requests, 8]',
         f'input "emitted" : i32[steps, requests, {drafts + 2}]',
-        'input "step" : i32[8]',
+        'input "step" : i32[16]',
         f'input "cache.0.0" : f32[blocks, 128, {HIDDEN}]',
         'input "options" : f32[requests, 16]',
         f'input "cache.counts" : i32[places, {VOCABULARY}]',
@@ -60,7 +60,7 @@ def step_text(drafts):
         ids, new = f"%{at}", f"%{at + 5}"
         found.append(new)
     rows = "i32[rows], i32[rows], i32[rows]"
-    kinds = f"{rows}, i32[requests, 16], i32[steps, requests, {drafts + 2}], i32[8], "
+    kinds = f"{rows}, i32[requests, 16], i32[steps, requests, {drafts + 2}], i32[16], "
     kinds += f"i32[places, {VOCABULARY}]"
     operands = ", ".join(("%0", "%1", "%2", "%4", "%5", "%6", "%18", "%18.2", "%7", "%8"))
     operands = ", ".join((operands, "%11", "%10", *found))
@@ -121,7 +121,7 @@ def first_step(requests, drafts):
         "state": state,
         "stop_ids": stops,
         "emitted": np.full((STEPS, requests, drafts + 2), -7),
-        "step": np.zeros(8),
+        "step": np.zeros(STEP_COLUMNS),
     }
     numbers = {name: each.astype(np.int32) for name, each in given.items()}
     return {**numbers, "options": options}

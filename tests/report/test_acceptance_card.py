@@ -20,7 +20,7 @@ METRICS = Metrics(
     tokens=8_760,
     proposed=(4_000, 2_800),
     accepted=(2_800, 1_400),
-    requests={7: Acceptance(10, 12, 20, 2)},
+    requests={7: Acceptance(10, 12, 20, 2, 1)},
     ended={3: Acceptance(5, 15, 10, 10), 12: Acceptance()},
     warnings=(NASTY,),
 )
@@ -35,9 +35,9 @@ def test_figures_are_told() -> None:
         ("2", "2,800", "1,400", "50.0 %", "0.5000"),
     ]
     assert [(row.name, *row.words, row.rate) for row in card.requests] == [
-        ("3", "ended", "15", "5", "100.0 %"),
-        ("7", "runs", "12", "10", "10.0 %"),
-        ("12", "ended", "0", "0", "–"),
+        ("3", "ended", "15", "5", "0", "100.0 %"),
+        ("7", "runs", "12", "10", "1", "10.0 %"),
+        ("12", "ended", "0", "0", "0", "–"),
     ]
 
 

@@ -117,6 +117,10 @@ def test_compile_then_run_continues_a_prompt(tmp_path: Path) -> None:
     done = command(*prompt, str(package / MANIFEST))
     assert "it would be in the package" in done.stderr
     assert json.loads((package / MANIFEST).read_text())["format"]
+    for more, where in (((), "without drafts"), (("--draft-tokens", "0"), "with --draft-tokens")):
+        done = command(*prompt[:6], "--adaptive-drafts", *more)
+        assert done.returncode == 2
+        assert f"--adaptive-drafts changes nothing {where}: " in " ".join(done.stderr.split())
 
 
 def test_a_package_may_have_one_plan_and_other_groups(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from ascendfx.codegen.ascendc.kernel import (
 from ascendfx.codegen.ascendc.kernels.advance_requests_text import (
     CAUSE,
     PENALISED,
+    drafts_text,
     tree_text,
     write_addend,
     write_step_back,
@@ -45,8 +46,12 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     write_size,
 )
 from ascendfx.codegen.ascendc.target import Target
+from ascendfx.ir.draft_tree import depths_of
 from ascendfx.ir.step_state import (
     OPTION_COLUMNS,
+    RATE_ONE,
+    RATE_SHIFT,
+    RETRY_STEPS,
     STATE_COLUMNS,
     STEP_COLUMNS,
     STOP_COLUMNS,
@@ -146,8 +151,9 @@ def plan_advance_requests(
     results = lay_out({"SLOTS": rows, "EMITTED": rows + 1}, step)
     table_columns = min(table_blocks, (drafts + block - 1) // block + 1)
     pitch = round_up(table_columns * 4, BLOCK_BYTES)
+    read = _depth(parents, drafts) if drafting else 0
     buffers = (
-        LocalBuffer("stepQueue", BufferKind.THROUGH, STEP_COLUMNS * 4),
+        LocalBuffer("stepQueue", BufferKind.THROUGH, round_up((1 + read) * 4, BLOCK_BYTES)),
         LocalBuffer("placeQueue", BufferKind.THROUGH, places.bytes),
         LocalBuffer("tableQueue", BufferKind.INPUT, step * pitch),
         LocalBuffer("resultQueue", BufferKind.OUTPUT, results.bytes),
@@ -211,12 +217,14 @@ def emit_advance_requests(plan: AdvanceRequestsPlan, name: str) -> Kernel:
     kind = KernelKind.SYNCED_VECTOR if plan.blocks > 1 else KernelKind.VECTOR
     out = CppWriter()
     tree = f"\n{tree_text(plan.parents)}" if plan.parents else ""
-    write_head(out, _comment(plan, name), _constants(plan), f"{CAUSE}\n{PENALISED}{tree}")
+    chosen = f"\n{drafts_text(tree=bool(plan.parents))}" if plan.drafting else ""
+    text = f"{CAUSE}\n{PENALISED}{tree}{chosen}"
+    write_head(out, _comment(plan, name), _constants(plan), text)
     with kernel_function(out, name, arguments, kind):
         write_size(out, "requests", plan.requests)
         write_places(out)
         write_buffers(out, plan.buffers)
-        write_step_number(out, synced=plan.blocks > 1)
+        write_step_number(out, drafting=plan.drafting, synced=plan.blocks > 1)
         write_addend(out)
         with out.block("for (uint32_t start = first; start < last; start += STEP)"):
             drafts = plan.drafts if plan.drafting else 0
@@ -224,6 +232,11 @@ def emit_advance_requests(plan: AdvanceRequestsPlan, name: str) -> Kernel:
         out.line("addendQueue.FreeTensor(addend);")
         write_step_back(out, synced=plan.blocks > 1)
     return Kernel(name, _FAMILY, kind, plan.blocks, arguments, out.text())
+
+
+def _depth(parents: tuple[int, ...], drafts: int) -> int:
+    """Return how many drafts can be accepted together."""
+    return max(depths_of(parents), default=drafts)
 
 
 def _comment(plan: AdvanceRequestsPlan, name: str) -> tuple[str, ...]:
@@ -247,7 +260,7 @@ def _constants(plan: AdvanceRequestsPlan) -> dict[str, int | str]:
         State.MINIMUM,
         State.FINISHED,
         State.DRAFTED,
-        *((State.DRAFTS,) if plan.drafting else ()),
+        *((State.DRAFTS, State.RATE, State.ADAPTIVE) if plan.drafting else ()),
         State.PROPOSED,
         State.ACCEPTED,
         State.STEPS,
@@ -255,6 +268,12 @@ def _constants(plan: AdvanceRequestsPlan) -> dict[str, int | str]:
     )
     penalties = (Option.REPETITION, Option.PRESENCE, Option.FREQUENCY)
     finishes = (Finish.RUNS, Finish.STOP, Finish.LIMIT, Finish.NOT_FINITE)
+    adaptive = {
+        "DEPTH": _depth(plan.parents, plan.drafts),
+        "RATE_ONE": RATE_ONE,
+        "RATE_SHIFT": RATE_SHIFT,
+        "RETRY_STEPS": RETRY_STEPS,
+    }
     return {
         "BLOCKS": plan.blocks,
         "STEP": plan.step,
@@ -269,6 +288,7 @@ def _constants(plan: AdvanceRequestsPlan) -> dict[str, int | str]:
         "STOP_COLUMNS": STOP_COLUMNS,
         "OPTION_COLUMNS": OPTION_COLUMNS,
         "VOCABULARY": plan.vocabulary,
+        **(adaptive if plan.drafting else {}),
         **{f"OPTION_{each.name}": int(each) for each in penalties},
         **{f"STATE_{each.name}": int(each) for each in states},
         **{f"FINISH_{each.name}": int(each) for each in finishes},

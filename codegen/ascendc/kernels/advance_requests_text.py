@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.kernels.vector_kernel import through_queue
 from ascendfx.ir.draft_tree import depths_of
+from ascendfx.ir.step_state import HELD, NO_DRAFT
 
 CAUSE = """\
 // Why a token does not follow `total` emitted ones, or that it does. No stop token is negative
@@ -36,6 +37,29 @@ __aicore__ inline bool IsPenalised(const LocalTensor<float>& options, uint32_t r
 }
 """
 
+_RATE = """\
+// The rate behind a step: accepted drafts were tried, and the first one that was not accepted.
+__aicore__ inline int32_t MovedRate(uint32_t rate, uint32_t accepted, uint32_t drafted) {
+    const uint32_t tried = accepted < drafted ? accepted + 1 : accepted;
+    return (rate * ((1 << RATE_SHIFT) - tried) + accepted * RATE_ONE) >> RATE_SHIFT;
+}
+
+// How many drafts pay at a rate; where none does, one is tried now and then.
+__aicore__ inline int32_t ChosenDrafts(const LocalTensor<int32_t>& step, int32_t rate,
+                                       int32_t steps) {
+    uint32_t depth = 0;
+    for (uint32_t i = 1; i <= DEPTH; ++i) {
+        if (step.GetValue(i) <= rate) {
+            depth += 1;
+        }
+    }
+    if (depth == 0 && steps % RETRY_STEPS == 0) {
+        depth = 1;
+    }
+    return depth;
+}
+"""
+
 _EMIT = """\
 const int32_t generated = places.GetValue(state + STATE_GENERATED);
 const int32_t limit = places.GetValue(state + STATE_LIMIT);
@@ -52,7 +76,6 @@ for (int32_t j = 0; j <= accepted && finished == FINISH_RUNS; ++j) {
 if (finished == FINISH_RUNS && generated + emitted >= limit) {
     finished = FINISH_LIMIT;
 }
-const int32_t drafted = places.GetValue(state + STATE_DRAFTED);
 const int32_t proposed = places.GetValue(state + STATE_PROPOSED);
 const int32_t allAccepted = places.GetValue(state + STATE_ACCEPTED);
 places.SetValue(state + STATE_FINISHED, static_cast<int32_t>(finished));
@@ -60,6 +83,23 @@ places.SetValue(state + STATE_GENERATED, generated + emitted);
 places.SetValue(state + STATE_PROPOSED, proposed + drafted);
 places.SetValue(state + STATE_ACCEPTED, allAccepted + accepted);
 places.SetValue(state + STATE_STEPS, places.GetValue(state + STATE_STEPS) + 1);
+"""
+
+_MOVE = """\
+const int32_t rate = places.GetValue(state + STATE_RATE);
+places.SetValue(state + STATE_RATE, MovedRate(rate, accepted, drafted));
+"""
+
+_CHOOSE = f"""\
+if (places.GetValue(state + STATE_ADAPTIVE) != 0 && stepLocal.GetValue(1) > {HELD}) {{
+    const int32_t chosen =
+        ChosenDrafts(stepLocal, places.GetValue(state + STATE_RATE),
+                     places.GetValue(state + STATE_STEPS));
+    places.SetValue(state + STATE_DRAFTS, chosen);
+}}
+const int32_t wanted = places.GetValue(state + STATE_DRAFTS);
+const int32_t most = static_cast<int32_t>(ROWS) - 1;
+places.SetValue(state + STATE_DRAFTED, wanted < most ? wanted : most);
 """
 
 _SLOTS = """\
@@ -97,6 +137,8 @@ if (IsPenalised(options, i * OPTION_COLUMNS)) {
 _OF_TREE = (
     ("places.GetValue(row + 1 + j) : newToken", "Along(places, i, j + 1) : newToken"),
     ("proposed + drafted", "proposed + DepthOf(drafted)"),
+    ("accepted, drafted)", "accepted, DepthOf(drafted))"),
+    ("return depth;", "return DraftsTo(depth);"),
     ("GetValue(POSITIONS + row + j))", "GetValue(POSITIONS + row)) + j"),
 )
 """What differs where the rows are nodes of a tree: the text that a chain has, and the tree's."""
@@ -104,13 +146,21 @@ _OF_TREE = (
 
 def tree_text(parents: Sequence[int]) -> str:
     """Return what tells of a tree, as text."""
-    packed = sum(depth << 4 * node for node, depth in enumerate(depths_of(parents)))
+    depths = depths_of(parents)
+    packed = sum(depth << 4 * node for node, depth in enumerate(depths))
+    ends = (sum(each <= depth for each in depths) - 1 for depth in range(max(depths) + 1))
+    drafts = sum(end << 4 * depth for depth, end in enumerate(ends))
     return f"""\
-// Four bits for the depth of each node.
+// Four bits for the depth of each node, and for the drafts up to each depth.
 constexpr uint64_t DEPTHS = 0x{packed:x};
+constexpr uint64_t DRAFTS_TO = 0x{drafts:x};
 
 __aicore__ inline int32_t DepthOf(uint32_t node) {{
     return static_cast<int32_t>((DEPTHS >> (4 * node)) % 16);
+}}
+
+__aicore__ inline int32_t DraftsTo(uint32_t depth) {{
+    return static_cast<int32_t>((DRAFTS_TO >> (4 * depth)) % 16);
 }}
 
 // The token at a depth of the accepted path.
@@ -121,16 +171,22 @@ __aicore__ inline int32_t Along(const LocalTensor<int32_t>& places, uint32_t i, 
 """
 
 
+def drafts_text(*, tree: bool) -> str:
+    """Return what decides about the number of drafts, as text."""
+    return "\n".join(_lines(_RATE, tree=tree)) + "\n"
+
+
 def _lines(text: str, *, tree: bool) -> list[str]:
     for chain, other in _OF_TREE if tree else ():
         text = text.replace(chain, other)
     return text.splitlines()
 
 
-def write_step_number(out: CppWriter, *, synced: bool) -> None:
-    """Read which entry of the ring this step fills."""
+def write_step_number(out: CppWriter, *, drafting: bool, synced: bool) -> None:
+    """Read which entry of the ring this step fills, and the rates from which drafts pay."""
+    size = "(1 + DEPTH) * 4" if drafting else "4"
     with through_queue(out, "stepQueue", "stepLocal", "int32_t"):
-        out.line("CopyIn(stepLocal, stepGm, 1, 4, 0, 0);")
+        out.line(f"CopyIn(stepLocal, stepGm, 1, {size}, 0, 0);")
     out.line("const int32_t number = stepLocal.GetValue(0);")
     out.line("const uint64_t ring = static_cast<uint64_t>(number % RING_STEPS) * REQUESTS;")
     if synced:
@@ -205,24 +261,26 @@ def _write_place(out: CppWriter, drafts: int, *, tree: bool) -> None:
             "const uint32_t entry = EMITTED + i * (ROWS + 1);",
             "const int32_t accepted = places.GetValue(ACCEPTED + i);",
             "const int32_t newToken = places.GetValue(NEW + i);",
+            "const int32_t drafted = places.GetValue(state + STATE_DRAFTED);",
             "uint32_t finished = static_cast<uint32_t>(places.GetValue(state + STATE_FINISHED));",
             "int32_t emitted = 0;",
         )
     )
     with out.block("if (finished == FINISH_RUNS)"):
         out.lines(_lines(_EMIT, tree=tree))
+        if drafts:
+            out.lines(_lines(_MOVE, tree=tree))
     out.line("results.SetValue(entry, emitted);")
     with out.block("for (uint32_t j = emitted; j < ROWS; ++j)"):
-        out.line("results.SetValue(entry + 1 + j, -1);")
+        out.line("const bool rejected = static_cast<int32_t>(j) <= drafted;")
+        out.line(f"results.SetValue(entry + 1 + j, rejected ? -1 : {NO_DRAFT});")
     with out.block("if (finished == FINISH_RUNS)"):
         out.line(
             "const int32_t length = places.GetValue(state + STATE_LENGTH) + accepted + 1;",
         )
         out.line("places.SetValue(state + STATE_LENGTH, length);")
         if drafts:
-            out.line("const int32_t wanted = places.GetValue(state + STATE_DRAFTS);")
-            out.line("const int32_t most = static_cast<int32_t>(ROWS) - 1;")
-            out.line("places.SetValue(state + STATE_DRAFTED, wanted < most ? wanted : most);")
+            out.lines(_CHOOSE.splitlines())
         else:
             out.line("places.SetValue(state + STATE_DRAFTED, 0);")
         out.line("places.SetValue(row, newToken);")

@@ -126,7 +126,7 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
     GlobalTensor<int32_t> emittedGm;
     emittedGm.SetGlobalBuffer((__gm__ int32_t*)emitted, 1024);
     GlobalTensor<int32_t> stepGm;
-    stepGm.SetGlobalBuffer((__gm__ int32_t*)step, 8);
+    stepGm.SetGlobalBuffer((__gm__ int32_t*)step, 16);
     GlobalTensor<int32_t> countsGm;
     countsGm.SetGlobalBuffer((__gm__ int32_t*)counts, 8273920);
     GlobalTensor<float> optionsGm;
@@ -180,6 +180,7 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
             const uint32_t entry = EMITTED + i * (ROWS + 1);
             const int32_t accepted = places.GetValue(ACCEPTED + i);
             const int32_t newToken = places.GetValue(NEW + i);
+            const int32_t drafted = places.GetValue(state + STATE_DRAFTED);
             uint32_t finished = static_cast<uint32_t>(places.GetValue(state + STATE_FINISHED));
             int32_t emitted = 0;
             if (finished == FINISH_RUNS) {
@@ -199,7 +200,6 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
                 if (finished == FINISH_RUNS && generated + emitted >= limit) {
                     finished = FINISH_LIMIT;
                 }
-                const int32_t drafted = places.GetValue(state + STATE_DRAFTED);
                 const int32_t proposed = places.GetValue(state + STATE_PROPOSED);
                 const int32_t allAccepted = places.GetValue(state + STATE_ACCEPTED);
                 places.SetValue(state + STATE_FINISHED, static_cast<int32_t>(finished));
@@ -210,7 +210,8 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
             }
             results.SetValue(entry, emitted);
             for (uint32_t j = emitted; j < ROWS; ++j) {
-                results.SetValue(entry + 1 + j, -1);
+                const bool rejected = static_cast<int32_t>(j) <= drafted;
+                results.SetValue(entry + 1 + j, rejected ? -1 : -2);
             }
             if (finished == FINISH_RUNS) {
                 const int32_t length = places.GetValue(state + STATE_LENGTH) + accepted + 1;

@@ -18,6 +18,10 @@ constexpr uint32_t STATE_COLUMNS = 16;
 constexpr uint32_t STOP_COLUMNS = 8;
 constexpr uint32_t OPTION_COLUMNS = 16;
 constexpr uint32_t VOCABULARY = 129280;
+constexpr uint32_t DEPTH = 2;
+constexpr uint32_t RATE_ONE = 65536;
+constexpr uint32_t RATE_SHIFT = 4;
+constexpr uint32_t RETRY_STEPS = 16;
 constexpr uint32_t OPTION_REPETITION = 4;
 constexpr uint32_t OPTION_PRESENCE = 5;
 constexpr uint32_t OPTION_FREQUENCY = 6;
@@ -28,6 +32,8 @@ constexpr uint32_t STATE_MINIMUM = 3;
 constexpr uint32_t STATE_FINISHED = 4;
 constexpr uint32_t STATE_DRAFTED = 5;
 constexpr uint32_t STATE_DRAFTS = 6;
+constexpr uint32_t STATE_RATE = 11;
+constexpr uint32_t STATE_ADAPTIVE = 14;
 constexpr uint32_t STATE_PROPOSED = 9;
 constexpr uint32_t STATE_ACCEPTED = 10;
 constexpr uint32_t STATE_STEPS = 12;
@@ -108,17 +114,43 @@ __aicore__ inline bool IsPenalised(const LocalTensor<float>& options, uint32_t r
            options.GetValue(request + OPTION_FREQUENCY) != 0.0f;
 }
 
-// Four bits for the depth of each node.
+// Four bits for the depth of each node, and for the drafts up to each depth.
 constexpr uint64_t DEPTHS = 0x221110;
+constexpr uint64_t DRAFTS_TO = 0x530;
 
 __aicore__ inline int32_t DepthOf(uint32_t node) {
     return static_cast<int32_t>((DEPTHS >> (4 * node)) % 16);
+}
+
+__aicore__ inline int32_t DraftsTo(uint32_t depth) {
+    return static_cast<int32_t>((DRAFTS_TO >> (4 * depth)) % 16);
 }
 
 // The token at a depth of the accepted path.
 __aicore__ inline int32_t Along(const LocalTensor<int32_t>& places, uint32_t i, uint32_t depth) {
     const int32_t node = places.GetValue(PATH + i * ROWS + depth);
     return places.GetValue(IDS + i * ROWS + node);
+}
+
+// The rate behind a step: accepted drafts were tried, and the first one that was not accepted.
+__aicore__ inline int32_t MovedRate(uint32_t rate, uint32_t accepted, uint32_t drafted) {
+    const uint32_t tried = accepted < drafted ? accepted + 1 : accepted;
+    return (rate * ((1 << RATE_SHIFT) - tried) + accepted * RATE_ONE) >> RATE_SHIFT;
+}
+
+// How many drafts pay at a rate; where none does, one is tried now and then.
+__aicore__ inline int32_t ChosenDrafts(const LocalTensor<int32_t>& step, int32_t rate,
+                                       int32_t steps) {
+    uint32_t depth = 0;
+    for (uint32_t i = 1; i <= DEPTH; ++i) {
+        if (step.GetValue(i) <= rate) {
+            depth += 1;
+        }
+    }
+    if (depth == 0 && steps % RETRY_STEPS == 0) {
+        depth = 1;
+    }
+    return DraftsTo(depth);
 }
 
 extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positions, GM_ADDR slots,
@@ -148,7 +180,7 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
     GlobalTensor<int32_t> emittedGm;
     emittedGm.SetGlobalBuffer((__gm__ int32_t*)emitted, 3584);
     GlobalTensor<int32_t> stepGm;
-    stepGm.SetGlobalBuffer((__gm__ int32_t*)step, 8);
+    stepGm.SetGlobalBuffer((__gm__ int32_t*)step, 16);
     GlobalTensor<int32_t> countsGm;
     countsGm.SetGlobalBuffer((__gm__ int32_t*)counts, 8273920);
     GlobalTensor<float> optionsGm;
@@ -183,7 +215,7 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
     TQue<TPosition::VECOUT, 1> addendQueue;
     pipe.InitBuffer(addendQueue, 1, 32);
     LocalTensor<int32_t> stepLocal = stepQueue.AllocTensor<int32_t>();
-    CopyIn(stepLocal, stepGm, 1, 4, 0, 0);
+    CopyIn(stepLocal, stepGm, 1, (1 + DEPTH) * 4, 0, 0);
     stepQueue.EnQue(stepLocal);
     stepLocal = stepQueue.DeQue<int32_t>();
     const int32_t number = stepLocal.GetValue(0);
@@ -220,6 +252,7 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
             const uint32_t entry = EMITTED + i * (ROWS + 1);
             const int32_t accepted = places.GetValue(ACCEPTED + i);
             const int32_t newToken = places.GetValue(NEW + i);
+            const int32_t drafted = places.GetValue(state + STATE_DRAFTED);
             uint32_t finished = static_cast<uint32_t>(places.GetValue(state + STATE_FINISHED));
             int32_t emitted = 0;
             if (finished == FINISH_RUNS) {
@@ -239,7 +272,6 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
                 if (finished == FINISH_RUNS && generated + emitted >= limit) {
                     finished = FINISH_LIMIT;
                 }
-                const int32_t drafted = places.GetValue(state + STATE_DRAFTED);
                 const int32_t proposed = places.GetValue(state + STATE_PROPOSED);
                 const int32_t allAccepted = places.GetValue(state + STATE_ACCEPTED);
                 places.SetValue(state + STATE_FINISHED, static_cast<int32_t>(finished));
@@ -247,14 +279,23 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
                 places.SetValue(state + STATE_PROPOSED, proposed + DepthOf(drafted));
                 places.SetValue(state + STATE_ACCEPTED, allAccepted + accepted);
                 places.SetValue(state + STATE_STEPS, places.GetValue(state + STATE_STEPS) + 1);
+                const int32_t rate = places.GetValue(state + STATE_RATE);
+                places.SetValue(state + STATE_RATE, MovedRate(rate, accepted, DepthOf(drafted)));
             }
             results.SetValue(entry, emitted);
             for (uint32_t j = emitted; j < ROWS; ++j) {
-                results.SetValue(entry + 1 + j, -1);
+                const bool rejected = static_cast<int32_t>(j) <= drafted;
+                results.SetValue(entry + 1 + j, rejected ? -1 : -2);
             }
             if (finished == FINISH_RUNS) {
                 const int32_t length = places.GetValue(state + STATE_LENGTH) + accepted + 1;
                 places.SetValue(state + STATE_LENGTH, length);
+                if (places.GetValue(state + STATE_ADAPTIVE) != 0 && stepLocal.GetValue(1) > -1) {
+                    const int32_t chosen =
+                        ChosenDrafts(stepLocal, places.GetValue(state + STATE_RATE),
+                                     places.GetValue(state + STATE_STEPS));
+                    places.SetValue(state + STATE_DRAFTS, chosen);
+                }
                 const int32_t wanted = places.GetValue(state + STATE_DRAFTS);
                 const int32_t most = static_cast<int32_t>(ROWS) - 1;
                 places.SetValue(state + STATE_DRAFTED, wanted < most ? wanted : most);
