@@ -195,7 +195,10 @@ int32_t Read(const Places* all, const int32_t* emitted, const int32_t* state, in
     bool later = false;
     for (int32_t place = 0; place < all->places; ++place) {
         FetchAhead(all, state, place + kAhead);
-        if (!all->live[place]) continue;
+        if (!all->live[place]) {
+            all->spare[place] = kEnough;  // it may have left since the last reservation
+            continue;
+        }
         if (all->since[place] > group) {
             later = true;
             continue;
