@@ -198,7 +198,13 @@ def _quiet() -> Generator[None]:
             logger.setLevel(level)
 
 
-_TALKATIVE = ("torch.fx.experimental.symbolic_shapes", "torch.export", "torch._export", "torch")
+_TALKATIVE = (
+    "torch.fx.experimental.symbolic_shapes",
+    "torch.export",
+    "torch._export",
+    "torch",
+    "torch.__trace",  # for TORCH_TRACE; pytest shows it under every failed test
+)
 
 
 _NEEDS_VALUES = (
