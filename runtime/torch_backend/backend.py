@@ -15,7 +15,7 @@ from ascendfx.codegen.ascendc.target import Target, find_target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.start_engine import check_executor
 from ascendfx.runtime.torch_backend.partition import compile_parts
-from ascendfx.runtime.torch_backend.remarks import remark
+from ascendfx.runtime.torch_backend.remarks import remark, summed_up
 
 _OPTIONS = ("executor", "target")
 
@@ -89,7 +89,8 @@ def _compiled(
         remark("the graph", "not-lowered", reason)
         return graph.forward
     if not _has_symbols(graph):
-        return compile_parts(graph, static, executor, target).forward
+        with summed_up():
+            return compile_parts(graph, static, executor, target).forward
     known: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
     def call(*arguments: Any) -> Any:
@@ -103,7 +104,8 @@ def _compiled(
             chosen = [i for i, name in enumerate(places) if name in static]
             names = [node.name for node in fixed.graph.find_nodes(op="placeholder")]
             weights = [names[i] for i in chosen]
-            known[shapes] = compile_parts(fixed, weights, executor, target).forward
+            with summed_up():
+                known[shapes] = compile_parts(fixed, weights, executor, target).forward
         return known[shapes](*arguments)
 
     return call
