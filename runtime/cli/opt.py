@@ -1,5 +1,6 @@
 """``ascendfx opt``: run passes on a program in text form."""
 
+import inspect
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -8,6 +9,8 @@ import click
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.ir.text.printer import print_program
 from ascendfx.ir.verify import verify_program
+from ascendfx.passes.apply_rules import ApplyRules
+from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.registry import PASSES
 from ascendfx.runtime.cli.read_text import read_text
@@ -16,8 +19,18 @@ from ascendfx.runtime.cli.user_path import UserPath
 
 def _list_passes(context: click.Context, _option: click.Parameter, value: object) -> None:
     if value:
-        click.echo("\n".join(sorted(PASSES)))
+        width = max(map(len, PASSES))
+        for name, each in sorted(PASSES.items()):
+            click.echo(f"{name:{width}}  {described(each)}")
         context.exit()
+
+
+def described(rewrite: ProgramPass) -> str:
+    """Return what a pass is and does, in one line."""
+    if isinstance(rewrite, ApplyRules):
+        return "; ".join(f"rule  {' '.join(rule.identity.split())}" for rule in rewrite.rules)
+    first = (inspect.getdoc(type(rewrite)) or "").split("\n\n", 1)[0]
+    return f"pass  {' '.join(first.split())}"
 
 
 @click.command(short_help="Print a program after some passes.")
@@ -37,7 +50,7 @@ def _list_passes(context: click.Context, _option: click.Parameter, value: object
     is_eager=True,
     expose_value=False,
     callback=_list_passes,
-    help="Print the names of all passes and stop.",
+    help="Print all passes and rules, and what they do, and stop.",
 )
 def opt(file: Path, names: str, *, stats: bool, remarks: bool) -> None:
     """Print the program in FILE (.ir) after the given passes."""

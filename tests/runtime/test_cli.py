@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 import ascendfx
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.passes.registry import PASSES
 from ascendfx.runtime.cli import commands
 from ascendfx.runtime.cli import main as main_module
 from ascendfx.runtime.cli import run as run_module
@@ -83,7 +84,13 @@ def test_opt_takes_blanks_between_the_names(tmp_path: Path) -> None:
 def test_opt_lists_its_passes_without_a_file() -> None:
     result = CliRunner().invoke(cli, ["opt", "--list"])
     assert result.exit_code == 0
-    assert "derive-incremental-form" in result.stdout.splitlines()
+    lines = result.stdout.splitlines()
+    assert [line.split()[0] for line in lines] == sorted(PASSES)
+    assert {line.split()[1] for line in lines} == {"pass", "rule"}
+    told = {line.split()[0]: " ".join(line.split()[1:]) for line in lines}
+    assert told["drop-unused"].startswith("pass Dead code elimination")
+    assert told["add-of-negated"] == "rule x + (-y) = x - y"
+    assert all(len(each.split()) > 2 for each in told.values())
 
 
 def test_a_malformed_program_is_one_error_without_traceback(tmp_path: Path) -> None:
