@@ -97,7 +97,8 @@ def compile(  # noqa: A001  # the field's name for it
         dump_dir: Receives the program after each pass, plans and kernels; `ascendfx bisect` and
             `ascendfx report` read it.
         kernel_cache: Folder of built kernels and traced models; None: the user's cache folder.
-        progress: ``progress(what, done, total)`` as each stage goes on; silent by default.
+        progress: ``progress(what, done, total)`` as each stage goes on, ``done == total`` at its
+            end; silent by default. The README has one that prints.
 
     Raises:
         GraphError: The model cannot be captured or lowered, or an option is wrong; the message

@@ -12,9 +12,18 @@ import ascendfx
 PROMPTS = ["Elizabeth was ", "The package manager apt", "Article 1\n"]
 
 
+def progress(what: str, done: int, total: int) -> None:
+    """Show how far the compilation is; the first one builds kernels for minutes."""
+    print(
+        f"\r{what} {done}/{total}", end="\n" if done == total else "", file=sys.stderr, flush=True
+    )
+
+
 def main(folder: Path) -> None:
     """Compile, generate, save, load, generate again."""
-    engine = ascendfx.compile(ascendfx.bundled_model(), target="ascend910b", dtype="float32")
+    engine = ascendfx.compile(
+        ascendfx.bundled_model(), target="ascend910b", dtype="float32", progress=progress
+    )
     first = engine.generate(PROMPTS, max_new_tokens=16)
     for prompt, result in zip(PROMPTS, first, strict=True):
         print(f"{prompt!r} -> {result.text!r} ({result.finish_reason})")

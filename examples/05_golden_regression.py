@@ -38,10 +38,16 @@ class ExchangeSummands(GraphPass):
         return GraphResult(rebuild(graph, emit))
 
 
+def tell(what: str) -> None:
+    """Say what is going on; what is printed on standard output is the result."""
+    print(what, file=sys.stderr, flush=True)
+
+
 def main(folder: Path) -> None:
     """Record, compare, and compare again with one pass more."""
     golden = folder / "golden"
     model = ascendfx.bundled_model()
+    tell("compiling the bundled model three times: a minute or more")
     if not golden.exists():  # the second time: what the first one recorded
         record_golden(Subject(model), golden)
     print(f"as recorded: {not check_golden(golden).changes}")

@@ -33,15 +33,23 @@ def prefill(folder: Path) -> None:
         )
 
 
+def tell(what: str) -> None:
+    """Say what is going on; what is printed on standard output is the result."""
+    print(what, file=sys.stderr, flush=True)
+
+
 def main(folder: Path) -> None:
     """Compile once, save the halves, read prompts in another process, go on in this one."""
+    tell("compiling the bundled model and building its kernels: minutes, the first time")
     whole = ascendfx.compile(ascendfx.bundled_model(), dtype="float32", draft_tokens=1)
     for plan in ("prefill", "decode"):
         whole.save(folder / plan, plans=(plan,))
+    tell("reading the prompts in another process")
     command = [sys.executable, __file__, str(folder), "prefill"]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
     print(done.stdout, end="")
 
+    tell("going on in this one")
     engine = ascendfx.load(folder / "decode")
     records = [TransferRecord.load(folder / f"{i}.safetensors") for i in range(len(REQUESTS))]
     tokens = {engine.start_from(record): list[int]() for record in records}

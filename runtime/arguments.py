@@ -63,10 +63,26 @@ def check_all(name: str, values: object, kind: type) -> None:
         GraphError: It is something else, or holds something else.
     """
     if not isinstance(values, list | tuple):
-        raise wrong_type(name, values, f"a list of `{kind.__name__}`")
+        error = wrong_type(name, values, f"a list of `{kind.__name__}`")
+        if _is_class_of(values, kind):
+            error.hint = f"pass a tuple of objects: {name}=({_object_of(values)},)"
+        elif isinstance(values, kind):
+            error.hint = f"put it into a tuple: {name}=(...,)"
+        raise error
     for each in values:  # pyright: ignore[reportUnknownVariableType]
         if not isinstance(each, kind):
-            raise wrong_type(f"an element of {name}", each, f"a `{kind.__name__}`")  # pyright: ignore[reportUnknownArgumentType]
+            error = wrong_type(f"an element of {name}", each, f"a `{kind.__name__}`")  # pyright: ignore[reportUnknownArgumentType]
+            if _is_class_of(each, kind):
+                error.hint = f"pass an object of the class: {_object_of(each)}"
+            raise error
+
+
+def _is_class_of(value: object, kind: type) -> bool:
+    return isinstance(value, type) and issubclass(value, kind)
+
+
+def _object_of(kind: object) -> str:
+    return f"{kind.__name__}()" if isinstance(kind, type) else ""
 
 
 def wrong_type(name: str, value: object, wanted: str) -> GraphError:

@@ -40,6 +40,8 @@ class DumpedPass:
         statistics: Counts by name.
         remarks: Near misses.
         changed: Whether it did anything.
+        broken: What the compilation found to break the fidelity; empty if nothing.
+        measured: Whether the compilation compared the program after it.
     """
 
     number: int
@@ -49,6 +51,8 @@ class DumpedPass:
     statistics: Mapping[str, int]
     remarks: tuple[str, ...]
     changed: bool
+    broken: str = ""
+    measured: bool = False
 
     @property
     def name(self) -> str:
@@ -187,4 +191,6 @@ def _entry(number: int, entry: Mapping[str, Any]) -> DumpedPass:
         statistics=dict(entry["statistics"]),
         remarks=tuple(map(str, entry["remarks"])),
         changed=changed,
+        broken=str(entry.get("broken") or ""),
+        measured=entry.get("error") is not None,
     )

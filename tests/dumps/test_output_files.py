@@ -96,7 +96,8 @@ def test_bisect_says_that_the_module_of_a_user_cannot_be_imported(tmp_path: Path
     assert done.exit_code == 1, done.output
     assert "pass: apply-rules (" in done.stdout
     assert "rule: " not in done.stdout
-    first, hint = done.stderr.splitlines()[:2]
+    says, first, hint = done.stderr.splitlines()[:3]
+    assert says.startswith("the dump says: nothing was compared while compiling; ")
     assert first.startswith("pass `apply-rules` cannot be run again: `gone:")
     assert hint.startswith("hint: run the command in the folder of its module")
     assert hint.endswith("without it no rule of it can be named")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+import ascendfx
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.program import Program
@@ -205,6 +206,22 @@ def test_a_class_instead_of_an_object_is_told_how_to_be_called() -> None:
             check_own_passes(wrong)  # pyright: ignore[reportArgumentType]
         hints.append(caught.value.hint or "")
     assert hints == ["pass an object of it: Nameless()", "pass a tuple: passes=(Nameless(),)"]
+
+
+@pytest.mark.parametrize(
+    ("passes", "hint"),
+    [
+        ([Nameless], "pass an object of the class: Nameless()"),
+        (Nameless, "pass a tuple of objects: passes=(Nameless(),)"),
+        (Nameless(), "put it into a tuple: passes=(...,)"),
+        ("simplify", "pass a list of `ProgramPass`"),
+    ],
+)
+def test_compile_says_how_passes_are_given(passes: Any, hint: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        ascendfx.compile(ascendfx.bundled_model(), passes=passes)
+    assert caught.value.code == "bad-argument"
+    assert caught.value.hint == hint
 
 
 @pytest.mark.parametrize(
