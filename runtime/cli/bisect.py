@@ -42,12 +42,12 @@ def bisect(
     """
     read = read_dump(dump)
     programs = captured_program(read), *captured_drafts(read)
+    seeds = random_seed, tokens_seed
+    weights, tokens = weights_and_tokens(read, programs, checkpoint, seeds, verify_length)
     click.echo(f"the dump says: {recorded_verdict(read)}; comparing (minutes)", err=True)
     for name, error in lost_passes(read):
         click.echo(f"pass `{name}` cannot be run again: {error.reason}", err=True)
         click.echo(f"hint: {error.hint}; without it no rule of it can be named", err=True)
-    seeds = random_seed, tokens_seed
-    weights, tokens = weights_and_tokens(read, programs, checkpoint, seeds, verify_length)
     with terminal_progress() as progress:
         found = bisect_dump(read, weights, tokens, progress=progress)
     click.echo("\n".join(table_lines(found.checks)))

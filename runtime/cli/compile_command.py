@@ -1,10 +1,11 @@
 """``ascendfx compile``: a model directory becomes a package."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
-from ascendfx.passes.verification.verify_pass import table_lines, texts_line
+from ascendfx.passes.verification.verify_pass import PassCheck, table_lines, texts_line
 from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.counted import counted
@@ -81,6 +82,7 @@ def compile_command(
         click.echo("\n".join(table_lines(compiled.checks)))
         where = texts_line(TEXTS, verify_length or LENGTH)
         click.echo(f"verified {counted(len(compiled.checks), 'pass')} {where} in {total:.1f} s")
+        click.echo(not_compared(compiled.checks))
     kernels = {kernel.name for plan in compiled.plans.values() for kernel in plan.kernels}
     words = options_of(click.get_current_context().command)
     for line in compiled.remarks:
@@ -92,3 +94,10 @@ def compile_command(
             f"{plan.arena_bytes:,} bytes of arena"
         )
     click.echo(f"{output}: {counted(len(kernels), 'kernel')}, {len(compiled.weights)} weights")
+
+
+def not_compared(checks: Sequence[PassCheck]) -> str:
+    """Return what a verification of each pass does not look at."""
+    left = sum(each.left_out for each in checks)
+    requests = f"{counted(left, 'request')} whose best logits are nearly equal, " if left else ""
+    return f"not compared: {requests}lowering and kernels"

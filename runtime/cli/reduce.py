@@ -51,14 +51,14 @@ def reduce_command(
     prepare_output(output, dump)
     read = read_dump(dump)
     programs = captured_program(read), *captured_drafts(read)
+    seeds = random_seed, tokens_seed
+    weights, tokens = weights_and_tokens(read, programs, checkpoint, seeds, verify_length)
     click.echo(f"the dump says: {recorded_verdict(read)}; comparing (minutes)", err=True)
     for name, error in lost_passes(read):
         click.echo(f"pass `{name}` cannot be run again: {error.reason}", err=True)
         click.echo(
             f"hint: {error.hint}; without it programs before and after it are cut instead", err=True
         )
-    seeds = random_seed, tokens_seed
-    weights, tokens = weights_and_tokens(read, programs, checkpoint, seeds, verify_length)
     with terminal_progress() as progress:
         found = reduce_dump(read, weights, tokens, progress=progress)
     if found is None:

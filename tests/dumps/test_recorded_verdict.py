@@ -1,12 +1,16 @@
-"""A dump says at once what its compilation found."""
+"""What a compilation compared and what it found is said at once; so is what it did not compare."""
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ascendfx.passes.graph_pass import Fidelity
+from ascendfx.passes.verification.verify_pass import PassCheck, PassError, WorstPlace
+from ascendfx.runtime.cli.compile_command import not_compared
 from ascendfx.runtime.dumps.read_dump import read_dump
 from ascendfx.runtime.dumps.recorded_verdict import recorded_verdict
 from tests.dumps.planted_dump import dump_with
@@ -51,3 +55,13 @@ def test_the_verdict_of_a_dump(
             count += 1
         index.write_text(json.dumps(entries), encoding="utf-8")
     assert recorded_verdict(read_dump(tmp_path)) == says.format(count, name=names[2])
+
+
+def test_what_a_verification_does_not_look_at_is_said() -> None:
+    error = PassError(0.0, 0.0, 0.0, WorstPlace("", 0, "", ""))
+    plain = PassCheck("serving", "simplify", Fidelity.BITWISE, error, 0.0)
+    drawn = replace(plain, left_out=2)
+    assert not_compared([plain]) == "not compared: lowering and kernels"
+    assert not_compared([plain, drawn, drawn]) == (
+        "not compared: 4 requests whose best logits are nearly equal, lowering and kernels"
+    )
