@@ -8,6 +8,7 @@ from typing import Any, cast
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import Fidelity
+from ascendfx.passes.proof.check_decisions import check_decisions
 from ascendfx.passes.proof.check_declaration import check_declaration
 from ascendfx.passes.proof.check_examples import check_example, check_fires, check_necessity
 from ascendfx.passes.proof.check_fields import check_fields
@@ -20,7 +21,6 @@ from ascendfx.passes.proof.check_sides import (
     check_values,
 )
 from ascendfx.passes.proof.hard_values import (
-    check_decisions,
     check_infinities,
     check_integers,
     check_large_sizes,

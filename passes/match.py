@@ -216,6 +216,8 @@ class _Attempt:
         for subject, want, have, position in found.deferred:
             if reason := _bind(subject, want, have, holes):
                 return Miss(count, reason, position)
+        if reason := _too_small(self._pattern, holes):
+            return Miss(self._pattern.size, reason, root)
         outputs = tuple(Value(found.nodes[v.node], v.result) for v in self._pattern.outputs)
         interior = frozenset(found.nodes.values())
         site = Site(self._graph, found.bound, holes, interior, outputs)
@@ -224,6 +226,18 @@ class _Attempt:
             if not condition.holds(site):
                 return Miss(self._pattern.size, condition.otherwise, root)
         return site
+
+
+def _too_small(pattern: Pattern, holes: Mapping[str, Any]) -> str:
+    """Return which axis is smaller than the identity is stated for; named sizes are positive."""
+    letters = {n for form in pattern.forms.values() for axis in form.axes for n in names_in(axis)}
+    for letter in sorted(letters & holes.keys()):
+        size, least = holes[letter], pattern.rule.minimum.get(letter, 1)
+        if isinstance(size, int) and size < least:
+            return (
+                f"the axis `{letter}` has {size} elements, the rule is stated for {least} or more"
+            )
+    return ""
 
 
 def _subject(op: Op, read: tuple[str, int]) -> Any:

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ascendfx.ir.diagnostic import GraphError
@@ -16,6 +15,7 @@ from ascendfx.passes.match import Miss, match_at
 from ascendfx.passes.pattern import patterns_of
 from ascendfx.passes.proof.format_bound import SCALE, format_bound
 from ascendfx.passes.proof.irrational_constants import irrational_constants
+from ascendfx.passes.proof.meeting_values import special_numbers, special_pairs
 from ascendfx.passes.proof.prove_identity import prove_identity
 from ascendfx.passes.proof.round_in_format import evaluate_rounded, round_to
 from ascendfx.passes.proof.rounding_growth import allowed_growth, rounding_growth
@@ -174,9 +174,36 @@ def check_fidelity(rule: Rule, spelling: Spelling, *, trials: int, seed: int) ->
             if not bitwise and trial % 2 == 1:
                 continue  # infinities have no error
             if found := rounded_differently(rule, lhs, rhs, tensors):
-                kinds = {name: t.dtype for name, t in operand_types(rule, holes).items()}
-                return f"with {shown_operands(tensors)}{shown_formats(kinds)} {found}"
+                return _shown_with(rule, holes, tensors, found)
+        if found := _at_special_pairs(rule, spelling, formats, random):
+            return found
     return ""
+
+
+def _at_special_pairs(
+    rule: Rule, spelling: Spelling, formats: Mapping[str, DType], random: np.random.Generator
+) -> str:
+    """Compare the bits where special numbers of several operands meet."""
+    if rule.fidelity is not Fidelity.BITWISE:
+        return ""
+    holes = {**holes_of(rule, spelling, unequal_sizes(rule, spelling, ())), **formats}
+    lhs, rhs = (side_or_none(rule, each, holes) for each in (spelling.lhs, rule.rhs))
+    if lhs is None or rhs is None:
+        return ""
+    types = operand_types(rule, holes)
+    kinds = {n: t.dtype for n, t in types.items() if t.dtype.is_float and n not in rule.values}
+    plain = _rounded_operands(rule, holes, random, special=None)
+    for tensors in special_pairs(plain, kinds, random):
+        if found := _bits(lhs, rhs, tensors):
+            return _shown_with(rule, holes, tensors, found)
+    return ""
+
+
+def _shown_with(
+    rule: Rule, holes: Mapping[str, Any], tensors: Mapping[str, Array], found: str
+) -> str:
+    kinds = {name: t.dtype for name, t in operand_types(rule, holes).items()}
+    return f"with {shown_operands(tensors)}{shown_formats(kinds)} {found}"
 
 
 def rounded_differently(rule: Rule, lhs: Graph, rhs: Graph, tensors: Mapping[str, Array]) -> str:
@@ -194,21 +221,13 @@ def _rounded_operands(
         if kind.dtype.is_float:
             value = round_to(tensors[name], kind.dtype)
             if special is not None and name not in rule.values:
-                numbers = _special(kind.dtype)
+                numbers = special_numbers(kind.dtype)
                 chosen = random.choice(numbers, value.shape)
                 value = np.where(random.random(value.shape) < 0.6, chosen, value)
                 value.flat[:1] = numbers[special % len(numbers)]  # each of them in turn
                 special += 5
             tensors[name] = value
     return tensors
-
-
-def _special(dtype: DType) -> tuple[float, ...]:
-    """Return zeros, infinities, no number, and the ends of the range of a format."""
-    limits = ml_dtypes.finfo(dtype.numpy)
-    smallest, largest = float(limits.smallest_subnormal), float(limits.max)
-    ends = (smallest, largest, -3 * smallest, -0.75 * largest, float(limits.tiny))
-    return (np.nan, *ends, -0.0, 0.0, np.inf, -np.inf, 1.0, -1.0)
 
 
 def _bits(lhs: Graph, rhs: Graph, tensors: Mapping[str, Array]) -> str:

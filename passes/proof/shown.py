@@ -36,7 +36,10 @@ def _nested(flat: list[str], shape: tuple[int, ...]) -> str:
 
 def _shown(value: Any) -> str:
     if isinstance(value, float | np.floating):
-        return f"{float(value):.7g}" + (".0" if float(value).is_integer() and value < 1e6 else "")
+        text = f"{float(value):.7g}"
+        if np.float32(value) == value and np.float32(text) != value:
+            text = f"{float(value):.9g}"  # neighbours in f32 are not shown as one number
+        return text + (".0" if float(value).is_integer() and abs(value) < 1e6 else "")
     return str(value)
 
 
