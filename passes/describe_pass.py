@@ -4,8 +4,7 @@ import enum
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
-from functools import partial, reduce
-from importlib import import_module
+from functools import partial
 from typing import Any
 
 from ascendfx.ir.diagnostic import GraphError
@@ -13,6 +12,7 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.ir.text.printer import print_program
 from ascendfx.passes.graph_pass import ProgramPass
+from ascendfx.passes.named_object import made, member, named_object, not_importable, path_of
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import RULES
 
@@ -40,24 +40,26 @@ class PassForm:
 def describe_pass(rewrite: ProgramPass) -> PassForm:
     """Return the plain form of a pass."""
     kind = type(rewrite)
-    return PassForm(rewrite.name, _path_of(kind), _fields(rewrite))
+    return PassForm(rewrite.name, path_of(kind), _fields(rewrite))
 
 
-def restore_pass(form: PassForm) -> ProgramPass:
+def restore_pass(form: PassForm, *, allow_code: bool = False) -> ProgramPass:
     """Return the pass that the present installation has for ``form``.
 
+    Args:
+        form: What a file says; it may come from anybody. Nothing that it names is called but
+            constructors of passes and of frozen dataclasses.
+        allow_code: Import modules of others that are not imported yet.
+
     Raises:
-        GraphError: Its class or one of its parameters cannot be imported here, or another rule
-            stands where one was.
+        GraphError: Its class or one of its parameters cannot be imported here, may not be, or
+            another rule stands where one was.
     """
-    kind = _imported(form.code)
-    if not isinstance(kind, type) or not issubclass(kind, ProgramPass):
-        raise _unknown(form.code, "it is no pass")
-    values = {name: _decoded(value) for name, value in form.parameters.items()}
     try:
-        return kind(**values)
-    except TypeError as error:
-        raise _unknown(form.code, f"its parameters changed: {error}") from error
+        values = {name: _decoded(value, allow_code) for name, value in form.parameters.items()}
+    except RecursionError as error:
+        raise not_importable(form.code, "its parameters are nested too deep") from error
+    return made(form.code, values, allow_code=allow_code, a_pass=True)
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -73,46 +75,51 @@ def _encoded(value: Any) -> Any:
         case Rule():
             return {_RULE: _path_of_rule(value), "name": value.name}
         case enum.Enum():
-            return {_CLASS: _path_of(type(value)), "member": value.name}
+            return {_CLASS: path_of(type(value)), "member": value.name}
         case tuple() | list():
             return [_encoded(each) for each in value]  # pyright: ignore[reportUnknownVariableType]
         case Mapping() if all(isinstance(key, str) for key in value):  # pyright: ignore[reportUnknownVariableType]
             return {"mapping": {key: _encoded(value[key]) for key in sorted(value)}}  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         case _ if is_dataclass(value) and not isinstance(value, type):
-            return {_CLASS: _path_of(type(value)), "fields": _fields(value)}
+            return {_CLASS: path_of(type(value)), "fields": _fields(value)}
         case _:
-            return {_OPAQUE: _path_of(value if isinstance(value, type) else type(value))}
+            return {_OPAQUE: path_of(value if isinstance(value, type) else type(value))}
 
 
-def _decoded(value: Any) -> Any:
+def _decoded(value: Any, allow_code: bool) -> Any:  # noqa: FBT001  # of a recursion
+    def inner(plain: dict[str, Any]) -> dict[str, Any]:
+        return {name: _decoded(each, allow_code) for name, each in plain.items()}
+
     match value:
+        case None | bool() | int() | float() | str():
+            return value
         case list():
-            return tuple(map(_decoded, value))  # pyright: ignore[reportUnknownArgumentType]
+            return tuple(_decoded(each, allow_code) for each in value)  # pyright: ignore[reportUnknownVariableType]
         case {"rule": str(path), **rest}:
-            return _rule_at(path, str(rest.get("name", "")))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
-        case {"class": str(path), "member": str(member)}:
-            return _imported(path)[member]
-        case {"class": str(path), "fields": dict(inner)}:
-            return _imported(path)(**{name: _decoded(each) for name, each in inner.items()})  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        case {"mapping": dict(inner)}:
-            return {name: _decoded(each) for name, each in inner.items()}  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+            return _rule_at(path, str(rest.get("name", "")), allow_code=allow_code)  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+        case {"class": str(path), "member": str(name)}:
+            return member(path, name, allow_code=allow_code)
+        case {"class": str(path), "fields": dict(plain)}:
+            return made(path, inner(plain), allow_code=allow_code)  # pyright: ignore[reportUnknownArgumentType]
+        case {"mapping": dict(plain)}:
+            return inner(plain)  # pyright: ignore[reportUnknownArgumentType]
         case {"program": str(text)}:
             return parse_program(text)
         case {"opaque": str(path)}:
-            raise _unknown(path, "a value of this type cannot be written to a file")
+            raise not_importable(path, "a value of this type cannot be written to a file")
         case _:
-            return value
+            raise GraphError(
+                "pass-not-importable",
+                f"a parameter of the pass is damaged: {str(value)[:60]}",  # pyright: ignore[reportUnknownArgumentType]
+                hint="write the file again",
+            )
 
 
-def _path_of(kind: type) -> str:
-    return f"{kind.__module__}:{kind.__qualname__}"
-
-
-def _rule_at(path: str, name: str) -> Rule:
+def _rule_at(path: str, name: str, *, allow_code: bool) -> Rule:
     library = {f"{_LIBRARY}:{rule.name}": rule for rule in RULES}
-    rule = library[path] if path in library else _imported(path)
+    rule = library[path] if path in library else named_object(path, allow_code=allow_code)
     if not isinstance(rule, Rule):
-        raise _unknown(path, "it is no rule")
+        raise not_importable(path, "it is no rule")
     if rule.name != name:
         raise GraphError(
             "other-rule",
@@ -143,26 +150,3 @@ def _path_of_rule(rule: Rule) -> str:
                 if inner is rule:
                     return f"{home}:{name}.{i}"
     return f"{home}:{rule.name}"
-
-
-def _imported(path: str) -> Any:
-    module, _, name = path.partition(":")
-    try:
-        return reduce(_member, name.split("."), import_module(module))
-    except (ImportError, AttributeError, ValueError, LookupError, TypeError) as error:
-        raise _unknown(path, str(error)) from error
-
-
-def _member(owner: Any, name: str) -> Any:
-    return owner[int(name)] if name.isdecimal() else getattr(owner, name)
-
-
-def _unknown(path: str, why: str) -> GraphError:
-    script = path.startswith("__main__:")
-    return GraphError(
-        "pass-not-importable",
-        f"`{path}` cannot be imported here: {why}",
-        hint="it was defined in the script that was run: move it to a module, and compile again"
-        if script
-        else "run the command in the folder of its module, or name that folder in PYTHONPATH",
-    )

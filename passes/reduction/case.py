@@ -16,7 +16,16 @@ from ascendfx.passes.same_bits import same_in_format
 from ascendfx.passes.verification.run_with_noise import NoisyRunner, tolerance, undisturbed
 from ascendfx.passes.verification.verify_pass import PassVerifier, Rewritten
 
-FAILURES = (GraphError, AssertionError, LookupError, ValueError, TypeError, ArithmeticError)
+FAILURES = (
+    GraphError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    ValueError,
+    TypeError,
+    ArithmeticError,
+    RecursionError,
+)
 """What a pass or a program may raise on a candidate that makes no sense."""
 
 

@@ -7,7 +7,6 @@ is safetensors: the computed buffers as tensors, everything else as JSON in the 
 
 import hashlib
 import json
-import os
 import platform
 from collections.abc import Mapping
 from contextlib import suppress
@@ -32,6 +31,7 @@ from ascendfx.ir.text.literal import read_types
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.ir.text.printer import print_program
 from ascendfx.runtime.emulator.kernel_cache import default_cache_dir
+from ascendfx.runtime.replaced_file import replacing
 
 _STORED = frozenset(
     np.dtype(each) for each in (np.float32, np.float64, np.int64, np.int32, np.bool_)
@@ -158,14 +158,11 @@ def write_trace(file: Path, traced: TracedDirectory) -> None:
         "copies": dict(tensors.copies),
         "layers": list(tensors.drafts),
     }
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    with suppress(OSError, SafetensorError):
+    with suppress(OSError, SafetensorError, GraphError):
         file.parent.mkdir(parents=True, exist_ok=True)
         contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-        save_file(contiguous, temporary, metadata={_FIELD: json.dumps(plain)})
-        temporary.replace(file)
-    with suppress(OSError):
-        temporary.unlink()
+        with replacing(file) as temporary:
+            save_file(contiguous, temporary, metadata={_FIELD: json.dumps(plain)})
 
 
 def _facts(plain: Mapping[str, Any]) -> ModelFacts:

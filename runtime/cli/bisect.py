@@ -27,12 +27,15 @@ from ascendfx.runtime.dumps.recorded_verdict import recorded_verdict
 @weights_options.random_seed
 @weights_options.tokens_seed
 @options.verify_tokens
+@options.allow_code
 def bisect(
     dump: Path,
     checkpoint: Path | None,
     random_seed: int | None,
     tokens_seed: int,
     verify_length: int | None,
+    *,
+    allow_code: bool,
 ) -> None:
     """Find the first pass in the dump directory DUMP that breaks its fidelity.
 
@@ -49,7 +52,7 @@ def bisect(
         click.echo(f"pass `{name}` cannot be run again: {error.reason}", err=True)
         click.echo(f"hint: {error.hint}; without it no rule of it can be named", err=True)
     with terminal_progress() as progress:
-        found = bisect_dump(read, weights, tokens, progress=progress)
+        found = bisect_dump(read, weights, tokens, allow_code=allow_code, progress=progress)
     click.echo("\n".join(table_lines(found.checks)))
     click.echo(f"compared {texts_line(*tokens.shape)}")
     if found.culprit is None:

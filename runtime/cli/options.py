@@ -194,6 +194,12 @@ verify_tokens: Decorator = click.option(
     help=f"Length of the random texts that passes are verified on; default: {LENGTH}, or that of "
     "the compilation. The time grows with its square.",
 )
+allow_code: Decorator = click.option(
+    "--allow-code",
+    is_flag=True,
+    help="Import modules outside of ascendfx that the file names for its passes and rules: they "
+    "may do anything.",
+)
 kernel_cache: Decorator = click.option(
     "--kernel-cache",
     type=UserPath(file_okay=False),

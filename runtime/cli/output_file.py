@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.disk_error import writing
 from ascendfx.runtime.dumps.dump_header import HEADER, INDEX, TIMING
+from ascendfx.runtime.replaced_file import place_of, refused_place
 
 
 def prepare_output(file: Path, dump: Path) -> None:
@@ -18,19 +18,15 @@ def prepare_output(file: Path, dump: Path) -> None:
         GraphError: A file cannot have this name, something else has it, or it belongs to the
             dump.
     """
+    place = place_of(file)
     try:
-        place = file.resolve()
         own = _belongs(place, dump.resolve())
     except (OSError, ValueError, RuntimeError) as error:  # a zero byte, a circle of links
-        raise _refused(file, str(error)) from error
-    if place.is_dir():
-        raise _refused(file, "it is a folder")
+        raise refused_place(file, str(error)) from error
     if own:
-        raise _refused(file, f"it belongs to the dump {dump}")
-    if place.exists() and not place.is_file():
-        raise _refused(file, "it is no regular file")
+        raise refused_place(file, f"it belongs to the dump {dump}")
     with writing(file):
-        file.parent.mkdir(parents=True, exist_ok=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
 
 
 def prepare_beside(file: Path, package: Path) -> None:
@@ -41,7 +37,7 @@ def prepare_beside(file: Path, package: Path) -> None:
     """
     prepare_output(file, package)
     if file.resolve().is_relative_to(package.resolve()):
-        raise _refused(file, f"it would be in the package {package}")
+        raise refused_place(file, f"it would be in the package {package}")
 
 
 def check_apart(package: Path, dump: Path | None) -> None:
@@ -55,9 +51,9 @@ def check_apart(package: Path, dump: Path | None) -> None:
     try:
         one, other = package.resolve(), dump.resolve()
     except (OSError, ValueError, RuntimeError) as error:  # a zero byte, a circle of links
-        raise _refused(dump, str(error)) from error
+        raise refused_place(dump, str(error)) from error
     if one.is_relative_to(other) or other.is_relative_to(one):
-        raise _refused(dump, f"the package is to be {package}")
+        raise refused_place(dump, f"the package is to be {package}")
 
 
 def _belongs(place: Path, dump: Path) -> bool:
@@ -67,9 +63,3 @@ def _belongs(place: Path, dump: Path) -> bool:
     if len(parts) > 1:
         return (dump / parts[0] / INDEX).exists()
     return parts in ((HEADER,), (TIMING,))
-
-
-def _refused(file: Path, why: str) -> GraphError:
-    return GraphError(
-        "not-writable", f"{file} cannot be written: {why}", hint="choose another name"
-    )

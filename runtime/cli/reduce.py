@@ -34,6 +34,7 @@ from ascendfx.runtime.dumps.reduce_dump import reduce_dump
 @weights_options.random_seed
 @weights_options.tokens_seed
 @options.verify_tokens
+@options.allow_code
 def reduce_command(
     dump: Path,
     output: Path,
@@ -41,6 +42,8 @@ def reduce_command(
     random_seed: int | None,
     tokens_seed: int,
     verify_length: int | None,
+    *,
+    allow_code: bool,
 ) -> None:
     """Make a small case of the first mistake in the dump directory DUMP.
 
@@ -60,7 +63,7 @@ def reduce_command(
             f"hint: {error.hint}; without it programs before and after it are cut instead", err=True
         )
     with terminal_progress() as progress:
-        found = reduce_dump(read, weights, tokens, progress=progress)
+        found = reduce_dump(read, weights, tokens, allow_code=allow_code, progress=progress)
     if found is None:
         click.echo("every pass keeps its fidelity; there is nothing to reduce")
         sys.exit(1)

@@ -7,6 +7,7 @@ import click
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.reduction.case import Observed, computing_nodes
+from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.counted import counted
 from ascendfx.runtime.cli.read_text import read_text
 from ascendfx.runtime.cli.user_path import UserPath
@@ -15,7 +16,8 @@ from ascendfx.runtime.dumps.case_file import not_a_case, read_case, replay
 
 @click.command("replay", short_help="Run a case again: is the mistake still there?")
 @click.argument("file", type=UserPath())
-def replay_command(file: Path) -> None:
+@options.allow_code
+def replay_command(file: Path, *, allow_code: bool) -> None:
     """Run the case in FILE, which `ascendfx reduce` wrote; it needs no model and no weights.
 
     Says whether the stored programs differ as recorded, and whether the pass of this installation
@@ -26,7 +28,7 @@ def replay_command(file: Path) -> None:
     except GraphError as error:
         raise not_a_case(error.reason) from error
     stored = read_case(file, text)
-    shown = replay(stored)
+    shown = replay(stored, allow_code=allow_code)
     case = stored.case
     click.echo(
         f"pass {stored.form.name} ({stored.form.code}), declared {stored.fidelity.value}; "

@@ -104,7 +104,12 @@ def _chaining(dump: Dump) -> str:
 
 
 def bisect_dump(
-    dump: Dump, tensors: Mapping[str, Array], tokens: Array, *, progress: Progress = silent
+    dump: Dump,
+    tensors: Mapping[str, Array],
+    tokens: Array,
+    *,
+    allow_code: bool = False,
+    progress: Progress = silent,
 ) -> Bisected:
     """Compare the program after each pass with the captured one, up to the first that breaks.
 
@@ -112,6 +117,7 @@ def bisect_dump(
         dump: The dump.
         tensors: Weights by key.
         tokens: Ids ``[texts, tokens]``.
+        allow_code: Import the modules of passes of others; see `restore_pass`.
         progress: Told after each pass.
 
     Raises:
@@ -132,7 +138,7 @@ def bisect_dump(
             checks = tuple(verifier.checks)
             culprit = Culprit(stage, entry, before, after, check)
             try:
-                rewrite = restore_pass(entry.form)
+                rewrite = restore_pass(entry.form, allow_code=allow_code)
             except GraphError as error:
                 why = f"{error.reason}\nhint: {error.hint}"
                 return Bisected(checks, replace(culprit, not_importable=why))
@@ -165,7 +171,7 @@ def _blamed_rule(culprit: Culprit, rewrite: ProgramPass, verifier: StageVerifier
     results = {
         rule.name: ApplyRules(tuple(r for r in rules if r is not rule)).run(culprit.before)
         for rule in rules
-        if rule.name in counts
+        if isinstance(rule, Rule) and rule.name in counts  # pyright: ignore[reportUnnecessaryIsInstance]
     }
 
     def dependents(name: str) -> int:

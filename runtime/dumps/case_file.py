@@ -134,8 +134,12 @@ def not_a_case(reason: str) -> GraphError:
     )
 
 
-def replay(stored: StoredCase) -> Replayed:
+def replay(stored: StoredCase, *, allow_code: bool = False) -> Replayed:
     """Compare the stored programs, and run the pass of this installation again.
+
+    Args:
+        stored: The case; it may come from anybody.
+        allow_code: Import the module of a pass of others; see `restore_pass`.
 
     Raises:
         GraphError: The stored programs do not run.
@@ -151,7 +155,7 @@ def replay(stored: StoredCase) -> Replayed:
             hint="run `ascendfx reduce` again",
         ) from error
     try:
-        rewrite = restore_pass(stored.form)
+        rewrite = restore_pass(stored.form, allow_code=allow_code)
     except GraphError as error:
         return Replayed(recorded, None, f"{error.reason}\nhint: {error.hint}")
     try:

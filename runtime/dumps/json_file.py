@@ -1,11 +1,11 @@
 """JSON files that are complete as soon as they have their name, and equal for equal contents."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.replaced_file import replacing
 
 
 def json_text(data: Any) -> str:
@@ -14,10 +14,13 @@ def json_text(data: Any) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text under a temporary name and rename it."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(text, encoding="utf-8")
-    temporary.replace(path)
+    """Write a text under a temporary name and rename it.
+
+    Raises:
+        GraphError: Something else than a file has the name.
+    """
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, data: Any) -> None:

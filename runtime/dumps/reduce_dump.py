@@ -32,7 +32,12 @@ class ReducedDump:
 
 
 def reduce_dump(
-    dump: Dump, tensors: Mapping[str, Array], tokens: Array, *, progress: Progress = silent
+    dump: Dump,
+    tensors: Mapping[str, Array],
+    tokens: Array,
+    *,
+    allow_code: bool = False,
+    progress: Progress = silent,
 ) -> ReducedDump | None:
     """Return the smallest case of the first pass that breaks its fidelity, or None if none does.
 
@@ -40,12 +45,13 @@ def reduce_dump(
         dump: The dump.
         tensors: Weights by key.
         tokens: Ids ``[texts, tokens]``.
+        allow_code: Import the modules of passes of others; see `restore_pass`.
         progress: Told about each stage.
 
     Raises:
         GraphError: The dump is damaged, or the difference needs the whole program.
     """
-    culprit = bisect_dump(dump, tensors, tokens, progress=progress).culprit
+    culprit = bisect_dump(dump, tensors, tokens, allow_code=allow_code, progress=progress).culprit
     if culprit is None:
         return None
     if _is_closing(culprit):
@@ -58,7 +64,7 @@ def reduce_dump(
     rewrite: ProgramPass | None = None
     why = ""
     try:
-        rewrite = restore_pass(culprit.entry.form)
+        rewrite = restore_pass(culprit.entry.form, allow_code=allow_code)
     except GraphError as error:
         why = f"{error.reason}\nhint: {error.hint}"
     broken = Broken(

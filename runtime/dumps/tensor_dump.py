@@ -19,6 +19,7 @@ from ascendfx.ir.program import Program
 from ascendfx.passes.verification.follow_truth import Truth, follow_truth
 from ascendfx.passes.verification.run_with_noise import Noisy, NoisyObserver, tolerance
 from ascendfx.runtime.disk_error import wrapped_os_error, writing
+from ascendfx.runtime.replaced_file import replacing
 from ascendfx.runtime.shown_error import shown_error
 
 _FIELD = "ascendfx tensor dump"
@@ -162,15 +163,11 @@ def write_tensors_file(file: Path, dump: TensorDump) -> None:
         "tokens": dump.tokens,
         "entries": [asdict(entry) for entry in dump.entries],
     }
-    with writing(file):
-        temporary = file.with_name(f".{file.name}.part")
+    with writing(file), replacing(file) as temporary:
         try:
             save_file(dict(dump.arrays), temporary, metadata={_FIELD: json.dumps(about)})
-            temporary.replace(file)
         except SafetensorError as error:  # it wraps what the system reports
             raise wrapped_os_error(error) from error
-        finally:
-            temporary.unlink(missing_ok=True)
 
 
 def read_tensors_file(file: Path) -> TensorDump:

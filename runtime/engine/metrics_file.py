@@ -9,6 +9,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.disk_error import writing
 from ascendfx.runtime.dumps.json_file import write_json
 from ascendfx.runtime.engine.metrics import Acceptance, Metrics
+from ascendfx.runtime.replaced_file import place_of
 
 FORMAT = 3
 _KIND = "ascendfx-metrics"
@@ -39,8 +40,9 @@ def write_metrics(metrics: Metrics, path: Path, *, model: str = "") -> None:
     for name in _OF_REQUESTS:
         each: Mapping[int, Acceptance] = getattr(metrics, name)
         data[name] = {str(request): asdict(each[request]) for request in each}
+    place = place_of(path)
     with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
         write_json(path, data)
 
 

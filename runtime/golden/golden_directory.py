@@ -19,6 +19,7 @@ from ascendfx.passes.verification.stage_name import parse_stage
 from ascendfx.runtime.disk_error import wrapped_os_error, writing
 from ascendfx.runtime.dumps.json_file import write_json
 from ascendfx.runtime.dumps.read_dump import Dump, read_dump
+from ascendfx.runtime.replaced_file import refused_place
 from ascendfx.runtime.shown_error import shown_error
 from ascendfx.version import VERSION
 
@@ -173,22 +174,37 @@ def write_golden(directory: Path, header: GoldenHeader, outputs: Mapping[str, Ou
 
 
 def beside(directory: Path) -> Path:
-    """Return a name for a temporary folder on the same disk."""
-    place = directory.absolute()
+    """Return a name for a temporary folder on the same disk.
+
+    Raises:
+        GraphError: No folder can have the name.
+    """
+    try:
+        place = directory.resolve()
+    except (OSError, ValueError, RuntimeError) as error:  # a zero byte, a circle of links
+        raise refused_place(directory, str(error)) from error
     return place.with_name(f".{place.name}.{os.getpid()}")
 
 
 def put_in_place(made: Path, directory: Path) -> None:
     """Give a finished folder its name; what had it before is deleted only then.
 
+    A link to a folder stays a link: what it points to is replaced.
+
     Raises:
         GraphError: The place cannot be written.
     """
     old = made.with_name(f"{made.name}.old")
     with writing(directory):
-        if directory.exists():
-            directory.rename(old)
-        made.rename(directory)
+        place = directory.resolve()
+        if place.exists():
+            place.rename(old)
+        try:
+            made.rename(place)
+        except BaseException:  # also an interruption: the older folder stays
+            if old.exists():
+                old.rename(place)
+            raise
         shutil.rmtree(old, ignore_errors=True)
 
 

@@ -8,7 +8,6 @@ out; files written here are read back with it in the tests.
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,8 +19,9 @@ from numpy.typing import NDArray
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
-from ascendfx.runtime.disk_error import disk_error
+from ascendfx.runtime.disk_error import writing
 from ascendfx.runtime.progress import Progress, silent
+from ascendfx.runtime.replaced_file import replacing
 
 _NAMES = {
     DType.F64: "F64",
@@ -78,9 +78,8 @@ def write_tensors(
     """
     header = _header(entries, metadata)
     needed = len(header) + sum(entry.bytes for entry in entries)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        free = shutil.disk_usage(path.parent).free
+    with writing(path), replacing(path) as temporary:
+        free = shutil.disk_usage(temporary.parent).free
         if free < needed:
             raise GraphError(
                 code="disk-full",
@@ -96,11 +95,6 @@ def write_tensors(
                 digest.update(data)
                 file.write(data)
         progress("write weights", len(entries), len(entries))
-        temporary.replace(path)
-    except OSError as error:
-        raise disk_error(path, error) from error
-    finally:
-        temporary.unlink(missing_ok=True)
     return digest.hexdigest()
 
 

@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import os
 import zlib
 from importlib.resources import files
 from pathlib import Path
@@ -14,6 +13,7 @@ from markupsafe import Markup
 
 from ascendfx.runtime.disk_error import writing
 from ascendfx.runtime.engine.metrics import Metrics
+from ascendfx.runtime.replaced_file import replacing
 from ascendfx.runtime.report.acceptance_card import acceptance_card
 from ascendfx.runtime.report.overview import overview
 from ascendfx.runtime.report.page_data import kernel_texts, page_data
@@ -54,13 +54,8 @@ def write_page(dump: WholeDump, file: Path, metrics: Metrics | None = None) -> i
         GraphError: The place cannot be written.
     """
     text = page_text(dump, metrics).encode("utf-8")
-    with writing(file):
-        temporary = file.with_name(f".{file.name}.{os.getpid()}")
-        try:
-            temporary.write_bytes(text)
-            temporary.replace(file)
-        finally:
-            temporary.unlink(missing_ok=True)
+    with writing(file), replacing(file) as temporary:
+        temporary.write_bytes(text)
     return len(text)
 
 

@@ -23,9 +23,9 @@ _LARGEST_FILE = 10_000
 
 
 def command(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own."""
+    """Run the command line in a process of its own; the module of the mistakes is trusted."""
     return subprocess.run(
-        [sys.executable, "-m", "ascendfx", *map(str, words)],
+        [sys.executable, "-m", "ascendfx", *map(str, words), "--allow-code"],
         env={**os.environ, "PYTHONPATH": str(_ROOT)},
         capture_output=True,
         text=True,
