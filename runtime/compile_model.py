@@ -18,6 +18,7 @@ from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.registered_rules import require_registered
 from ascendfx.passes.rule import Rule
 from ascendfx.runtime.checkpoint.capture_model import capture_model, draft_layer_count
+from ascendfx.runtime.checkpoint.file_stamp import FileStamp, stamp_of
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.device_memory import check_kept
 from ascendfx.runtime.draft_stages import draft_stage_names, drafts_of_plan, serve_drafts
@@ -104,7 +105,7 @@ def compile_model(
         header = _header(model, dtype, chip, limits, strategy, plans)
         stages = ("serving", *draft_stage_names(plans, layers), *plans)
         writer.begin(replace(header, verify=about, stages=stages))
-    _check_tokenizer(model)  # the engine would say so, but after minutes
+    stamp = _check_tokenizer(model)  # the engine would say so, but after minutes
     captured = _captured(
         model, dtype, trace_folder, progress, drafts=draft if draft is not None else bool(wanted)
     )
@@ -145,6 +146,7 @@ def compile_model(
         tokenizer=captured.facts.tokenizer,
         remarks=(*captured.remarks, *_context_remark(captured.facts, limits.max_context)),
         checks=tuple(verifier.checks) if verifier else (),
+        tokenizer_stamp=stamp,
     )
 
 
@@ -164,11 +166,14 @@ def _check_draft(draft: "nn.Module | None", limits: Limits) -> None:
         )
 
 
-def _check_tokenizer(model: "nn.Module | str | PathLike[str]") -> None:
-    """Check that a tokenizer beside the model can be read."""
+def _check_tokenizer(model: "nn.Module | str | PathLike[str]") -> FileStamp | None:
+    """Check that a tokenizer beside the model can be read; return which file it is."""
     file = Path(model) / "tokenizer.json" if isinstance(model, str | PathLike) else None
-    if file and file.is_file():
-        TextCodec(file)
+    if not file or not file.is_file():
+        return None
+    stamp = stamp_of(file.stat())
+    TextCodec(file)
+    return stamp
 
 
 def _draft_layers(

@@ -10,6 +10,7 @@ from ascendfx.codegen.ascendc.weight_spec import WeightSpec
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_source import TensorSource
 from ascendfx.passes.verification.verify_pass import PassCheck
+from ascendfx.runtime.checkpoint.file_stamp import FileStamp
 from ascendfx.runtime.engine.serving_config import ServingConfig
 
 
@@ -26,6 +27,7 @@ class CompiledModel:
         weights: How each weight of the plans is made from the checkpoint.
         source: The checkpoint; read tensor by tensor.
         tokenizer: Path of ``tokenizer.json``, if the model has one.
+        tokenizer_stamp: Which file that was; None: it is taken as it is found.
         remarks: What capture left out or could not do as well as usual, and a limit beyond that of
             the model. Remarks of passes are in the dumps.
         checks: What verification said of each pass, in order; empty if nothing was verified.
@@ -41,3 +43,4 @@ class CompiledModel:
     tokenizer: Path | None
     remarks: tuple[str, ...] = ()
     checks: tuple[PassCheck, ...] = ()
+    tokenizer_stamp: FileStamp | None = None

@@ -18,17 +18,23 @@ from ascendfx.ir.tensor_type import DType
 
 @dataclass(frozen=True, slots=True)
 class ModuleSource:
-    """Tensors of a module, shared with it: later changes of the module are visible.
+    """Tensors of a module, shared with it and not copied.
+
+    They are read more than once: an engine has one set of weights, a package another one if the
+    module was changed in between. PyTorch counts changes in place, so this is seen (changes through
+    ``tensor.data`` are not counted).
 
     Complex tensors are two tensors, ``<key>.real`` and ``<key>.imag``.
 
     Attributes:
         tensors: The module's tensors by every name they have.
         formats: Element formats to convert to when loading, where they differ.
+        versions: How often each was changed before it was taken; None: PyTorch does not count.
     """
 
     tensors: Mapping[str, Tensor]
     formats: Mapping[str, DType]
+    versions: Mapping[str, int | None]
 
     def keys(self) -> Collection[str]:
         """Return the keys of all tensors."""
@@ -46,9 +52,16 @@ class ModuleSource:
         """Return the values.
 
         Raises:
-            GraphError: The tensor is on the meta device.
+            GraphError: The tensor is on the meta device, or was changed in place.
         """
         tensor = self._find(key)
+        if self.versions.get(key) != _version(tensor):
+            raise GraphError(
+                "changed-weights",
+                f"`{key}` was changed in place after the module was compiled: an engine and its "
+                "package would be different models",
+                hint="compile again, or change a copy of the module",
+            )
         if tensor.is_meta:
             raise GraphError(
                 "missing-tensor",
@@ -74,7 +87,12 @@ def source_of_module(module: nn.Module, formats: Mapping[str, DType]) -> ModuleS
                 tensors[f"{name}.real"], tensors[f"{name}.imag"] = parts.unbind(-1)
             else:
                 tensors[name] = tensor.detach()
-    return ModuleSource(tensors, formats)
+    versions = {name: _version(tensor) for name, tensor in tensors.items()}
+    return ModuleSource(tensors, formats, versions)
+
+
+def _version(tensor: Tensor) -> int | None:
+    return None if tensor.is_inference() else tensor._version
 
 
 def array_of(tensor: Tensor) -> NDArray[Any]:

@@ -65,9 +65,12 @@ def stored_tensors(directory: Path) -> dict[str, StoredTensor]:
 
     Weights are `model.safetensors`, else the files that the index names, else all that are called
     `model*.safetensors`: a folder may hold other tensors, such as recorded logits.
+    An index says of which file a tensor is taken. What its files hold beside that is returned, too:
+    nobody may leave it out unsaid.
 
     Raises:
-        GraphError: There are no weights, a file is missing, or a file is damaged.
+        GraphError: There are no weights, a file is missing or damaged, or two files hold a tensor
+            and no index says which one counts.
     """
     if (directory / _SINGLE).is_file():
         return read_header(directory / _SINGLE)
@@ -88,7 +91,15 @@ def stored_tensors(directory: Path) -> dict[str, StoredTensor]:
         )
     found: dict[str, StoredTensor] = {}
     for file in files:
-        found.update(read_header(file))
+        for key, tensor in read_header(file).items():
+            if key in found:
+                raise GraphError(
+                    "duplicate-tensor",
+                    f"tensor `{key}` is in {found[key].file} and in {file}, and no {_INDEX} says "
+                    "which one counts",
+                    hint="keep the files of one model, or add the index",
+                )
+            found[key] = tensor
     return found
 
 
@@ -125,4 +136,8 @@ def _indexed(directory: Path, index: Path) -> dict[str, StoredTensor]:
             f"{index.name} says it is",
             hint="download the file again",
         )
-    return {key: headers[name][key] for key, name in places.items()}
+    found = {key: headers[name][key] for key, name in places.items()}
+    for header in headers.values():
+        for key, tensor in header.items():
+            found.setdefault(key, tensor)
+    return found

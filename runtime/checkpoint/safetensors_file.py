@@ -7,6 +7,7 @@ buffer needs to be entirely indexed, and cannot contain holes."
 
 import json
 import mmap
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -18,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.checkpoint.file_stamp import FileStamp, changed_file, stamp_of
 
 FORMATS: Mapping[str, np.dtype[Any]] = {
     "F64": np.dtype(np.float64),
@@ -50,6 +52,7 @@ class StoredTensor:
         shape: Its shape.
         begin: First byte in the file.
         end: One behind the last byte.
+        stamp: Which file it was whose header was read.
     """
 
     file: Path
@@ -57,13 +60,23 @@ class StoredTensor:
     shape: tuple[int, ...]
     begin: int
     end: int
+    stamp: FileStamp
 
     def load(self) -> NDArray[Any]:
-        """Return the values: a read-only view of the mapped file, nothing is copied."""
+        """Return the values: a read-only view of the mapped file, nothing is copied.
+
+        Raises:
+            GraphError: The file is gone, or not the one whose header was read.
+        """
         if self.begin == self.end:
             return np.zeros(self.shape, self.format)
-        with self.file.open("rb") as handle:
-            mapped = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
+        try:
+            with self.file.open("rb") as handle:
+                self.stamp.check(self.file, os.fstat(handle.fileno()))
+                mapped = mmap.mmap(handle.fileno(), 0, access=mmap.ACCESS_READ)
+        except OSError as error:
+            why = f"cannot be read any more: {error.strerror}"
+            raise changed_file(self.file, why) from error
         count = (self.end - self.begin) // self.format.itemsize
         return np.frombuffer(mapped, self.format, count, self.begin).reshape(self.shape)
 
@@ -75,13 +88,13 @@ def read_header(file: Path) -> dict[str, StoredTensor]:
         GraphError: The file is no safetensors file, is longer or shorter than its header says, or
             two tensors share bytes.
     """
-    header, start, size = _read_json(file)
+    header, start, stamp = _read_json(file)
     tensors = {
-        name: _entry(file, name, fields, start, size)
+        name: _entry(file, name, fields, start, stamp)
         for name, fields in header.items()
         if name != _METADATA
     }
-    _check_ranges(file, tensors, start, size)
+    _check_ranges(file, tensors, start, stamp.size)
     return tensors
 
 
@@ -97,13 +110,14 @@ def read_metadata(file: Path) -> dict[str, str]:
     return found
 
 
-def _read_json(file: Path) -> tuple[dict[str, Any], int, int]:
-    """Return the header, where it ends, and the size of the file."""
+def _read_json(file: Path) -> tuple[dict[str, Any], int, FileStamp]:
+    """Return the header, where it ends, and which file it is."""
     if file.exists() and not file.is_file():
         raise _damaged(file, "it is no regular file")
     try:
         with file.open("rb") as handle:
-            size = file.stat().st_size
+            stamp = stamp_of(os.fstat(handle.fileno()))
+            size = stamp.size
             length = int.from_bytes(handle.read(8), "little")
             if size < 8 or length > min(size - 8, _HEADER_LIMIT):
                 raise _damaged(file, f"the header should have {length} bytes, the file has {size}")
@@ -120,7 +134,7 @@ def _read_json(file: Path) -> tuple[dict[str, Any], int, int]:
         raise _damaged(file, f"the header is no JSON: {error}") from error
     if not isinstance(header, dict):
         raise _damaged(file, "the header is no JSON object")
-    return header, 8 + length, size
+    return header, 8 + length, stamp
 
 
 def _check_ranges(file: Path, tensors: Mapping[str, StoredTensor], start: int, size: int) -> None:
@@ -137,7 +151,7 @@ def _check_ranges(file: Path, tensors: Mapping[str, StoredTensor], start: int, s
         raise _damaged(file, f"{before} ends at byte {end}, the file has {size} bytes")
 
 
-def _entry(file: Path, name: str, fields: Any, start: int, size: int) -> StoredTensor:
+def _entry(file: Path, name: str, fields: Any, start: int, stamp: FileStamp) -> StoredTensor:
     if not _well_formed(fields):
         raise _damaged(file, f"tensor `{name}` has no dtype, shape and data_offsets")
     spelled = fields["dtype"]
@@ -150,11 +164,11 @@ def _entry(file: Path, name: str, fields: Any, start: int, size: int) -> StoredT
     begin, end = (start + offset for offset in fields["data_offsets"])
     shape = tuple(fields["shape"])
     needed = prod(shape) * FORMATS[spelled].itemsize
-    if end > size:
-        raise _damaged(file, f"tensor `{name}` ends at byte {end}, the file has {size} bytes")
+    if end > stamp.size:
+        raise _damaged(file, f"tensor `{name}` ends at byte {end}, the file has {stamp.size} bytes")
     if end - begin != needed:
         raise _damaged(file, f"tensor `{name}` has {end - begin} bytes instead of {needed}")
-    return StoredTensor(file, FORMATS[spelled], shape, begin, end)
+    return StoredTensor(file, FORMATS[spelled], shape, begin, end, stamp)
 
 
 def _well_formed(fields: Any) -> bool:

@@ -311,8 +311,9 @@ class Engine:
                 `prefill` or `start_from`.
 
         Raises:
-            GraphError: There is no such plan, the place is taken by something else, or the disk is
-                full or not writable.
+            GraphError: There is no such plan, the place is taken by something else, the disk is
+                full or not writable, or the model's files, or the module's weights, were changed
+                since it was compiled: they are read again.
         """
         from ascendfx.runtime.package.one_part import one_part  # noqa: PLC0415
         from ascendfx.runtime.package.save_package import save_package  # noqa: PLC0415

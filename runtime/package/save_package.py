@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.checkpoint.file_stamp import FileStamp, changed_file
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.disk_error import disk_error, named_as
 from ascendfx.runtime.materialise_weight import materialise_weight
@@ -29,7 +30,7 @@ def save_package(compiled: CompiledModel, directory: Path, *, progress: Progress
 
     Raises:
         GraphError: The place is taken by something else, the disk is full or not writable, or a
-            weight is not finite.
+            weight is not finite; weights or tokenizer are not those that were compiled any more.
     """
     directory = check_place(directory)
     temporary = directory.with_name(f".{directory.name}.{os.getpid()}")
@@ -93,7 +94,7 @@ def _write(compiled: CompiledModel, directory: Path, progress: Progress) -> None
         progress=progress,
     )
     if compiled.tokenizer:
-        text = compiled.tokenizer.read_bytes()
+        text = _tokenizer(compiled.tokenizer, compiled.tokenizer_stamp)
         (directory / TOKENIZER).write_bytes(text)
         digests[TOKENIZER] = hashlib.sha256(text).hexdigest()
     manifest = {
@@ -111,3 +112,13 @@ def _write(compiled: CompiledModel, directory: Path, progress: Progress) -> None
     digests[MANIFEST] = hashlib.sha256(text).hexdigest()
     with (directory / HASHES).open("a", encoding="utf-8") as file:
         file.write(hash_lines(digests))
+
+
+def _tokenizer(file: Path, stamp: FileStamp | None) -> bytes:
+    """Return the tokenizer that the model was compiled with."""
+    try:
+        if stamp:
+            stamp.check(file, file.stat())
+        return file.read_bytes()
+    except OSError as error:
+        raise changed_file(file, f"cannot be read any more: {error.strerror}") from error
