@@ -87,7 +87,7 @@ def test_a_module_of_others_is_imported_with_allow_code_only(
     assert "not run; `own_passes:Own` cannot be imported here: `own_passes` is code" in done.stdout
     assert "repeat the command with --allow-code" in done.stdout
     done = command(tmp_path, "reduce", dump, "-o", "x.json", "--random", "0")
-    assert "the pass was not run again: `own_passes:Own`" in done.stderr
+    assert "cannot be run again: `own_passes:Own` cannot be imported here" in done.stderr
     assert not (tmp_path / "imported").exists()
     done = command(tmp_path, "replay", case, "--allow-code")
     assert (tmp_path / "imported").exists()
