@@ -48,7 +48,7 @@ def bisect(
     seeds = random_seed, tokens_seed
     weights, tokens = weights_and_tokens(read, programs, checkpoint, seeds, verify_length)
     click.echo(f"the dump says: {recorded_verdict(read)}; comparing (minutes)", err=True)
-    for name, error in lost_passes(read):
+    for name, error in lost_passes(read, allow_code=allow_code):
         click.echo(f"pass `{name}` cannot be run again: {error.reason}", err=True)
         click.echo(f"hint: {error.hint}; without it no rule of it can be named", err=True)
     with terminal_progress() as progress:

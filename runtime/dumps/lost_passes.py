@@ -7,8 +7,8 @@ from ascendfx.passes.describe_pass import PassForm, restore_pass
 from ascendfx.runtime.dumps.read_dump import Dump
 
 
-def lost_passes(dump: Dump) -> Iterator[tuple[str, GraphError]]:
-    """Yield the name of each pass that cannot be imported here, once, and why."""
+def lost_passes(dump: Dump, *, allow_code: bool) -> Iterator[tuple[str, GraphError]]:
+    """Yield the name of each pass that cannot be imported here, or may not be, once, and why."""
     seen: list[PassForm] = []
     for stage in dump.stages:
         for entry in stage.passes:
@@ -16,6 +16,6 @@ def lost_passes(dump: Dump) -> Iterator[tuple[str, GraphError]]:
                 continue
             seen.append(entry.form)
             try:
-                restore_pass(entry.form)
+                restore_pass(entry.form, allow_code=allow_code)
             except GraphError as error:
                 yield entry.name, error
