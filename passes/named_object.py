@@ -53,7 +53,7 @@ def made(path: str, fields: Mapping[str, Any], *, allow_code: bool, a_pass: bool
         GraphError: There is no such class, it is another kind of thing, or refuses the fields.
     """
     kind = named_object(path, allow_code=allow_code)
-    if not isinstance(kind, type) or path_of(kind) != path:
+    if not isinstance(kind, type):
         raise not_importable(path, "it is no pass" if a_pass else "it is no class")
     if not issubclass(kind, ProgramPass) and (a_pass or not _is_value(kind)):
         raise not_importable(path, "it is no pass" if a_pass else "it is no frozen dataclass")
@@ -70,7 +70,7 @@ def member(path: str, name: str, *, allow_code: bool) -> enum.Enum:
         GraphError: There is no such enumeration, or it has no such member.
     """
     kind = named_object(path, allow_code=allow_code)
-    if not isinstance(kind, enum.EnumType) or path_of(kind) != path:
+    if not isinstance(kind, enum.EnumType):
         raise not_importable(path, "it is no enumeration")
     if name not in kind.__members__:
         raise not_importable(path, f"it has no member `{name}`")

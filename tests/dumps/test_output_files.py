@@ -92,7 +92,7 @@ def test_bisect_says_that_the_module_of_a_user_cannot_be_imported(tmp_path: Path
     for index in tmp_path.glob("*/index.json"):
         text = index.read_text(encoding="utf-8")
         index.write_text(text.replace("tests.dumps.planted", "gone"), encoding="utf-8")
-    done = CliRunner().invoke(cli, ["bisect", str(tmp_path), "--random", "0"])
+    done = CliRunner().invoke(cli, ["bisect", str(tmp_path), "--random", "0", "--allow-code"])
     assert done.exit_code == 1, done.output
     assert "pass: apply-rules (" in done.stdout
     assert "rule: " not in done.stdout

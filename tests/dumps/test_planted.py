@@ -146,7 +146,11 @@ def test_both_spellings_of_the_command_find_a_pass_in_the_current_folder(
     script.write_text("from ascendfx.runtime.cli.main import main\nmain()\n", encoding="utf-8")
     called = [str(script)] if spelling == "script" else ["-m", "ascendfx"]
     done = subprocess.run(
-        [sys.executable, *called, "bisect", "dump", "--random", "0", "--verify-tokens", "2"],
+        [
+            sys.executable,
+            *called,
+            *("bisect", "dump", "--random", "0", "--verify-tokens", "2", "--allow-code"),
+        ],
         env={**os.environ, "PYTHONPATH": str(_ROOT)},
         cwd=tmp_path,
         capture_output=True,
