@@ -13,12 +13,14 @@ from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.capture.captured_model import CapturedModel, ModelFacts
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
+from ascendfx.ir.step_state import STOP_COLUMNS
 from ascendfx.passes.expose_hidden import CHAININGS, check_chaining
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.registered_rules import require_registered
 from ascendfx.passes.rule import Rule
 from ascendfx.runtime.checkpoint.capture_model import capture_model, draft_layer_count
 from ascendfx.runtime.checkpoint.file_stamp import FileStamp, stamp_of
+from ascendfx.runtime.checkpoint.present_file import check_name, is_present
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.device_memory import check_kept
 from ascendfx.runtime.draft_stages import draft_stage_names, drafts_of_plan, serve_drafts
@@ -98,6 +100,7 @@ def compile_model(
         for name in plans
     }
     to_serving = serving_passes(own, passes, hidden=draft_chaining if wanted else None)
+    stamp = _check_tokenizer(model)  # the engine would say so, but after minutes
     writer = DumpWriter(dump_dir) if dump_dir else None
     if writer:  # before the work, not after it
         about = verify_header(verify, verify_tokens, verify_length)
@@ -105,7 +108,6 @@ def compile_model(
         header = _header(model, dtype, chip, limits, strategy, plans)
         stages = ("serving", *draft_stage_names(plans, layers), *plans)
         writer.begin(replace(header, verify=about, stages=stages))
-    stamp = _check_tokenizer(model)  # the engine would say so, but after minutes
     captured = _captured(
         model, dtype, trace_folder, progress, drafts=draft if draft is not None else bool(wanted)
     )
@@ -168,8 +170,10 @@ def _check_draft(draft: "nn.Module | None", limits: Limits) -> None:
 
 def _check_tokenizer(model: "nn.Module | str | PathLike[str]") -> FileStamp | None:
     """Check that a tokenizer beside the model can be read; return which file it is."""
+    if isinstance(model, str | PathLike):
+        check_name(Path(model))
     file = Path(model) / "tokenizer.json" if isinstance(model, str | PathLike) else None
-    if not file or not file.is_file():
+    if not file or not is_present(file):
         return None
     stamp = stamp_of(file.stat())
     TextCodec(file)
@@ -203,6 +207,14 @@ def _captured(
             code="unknown-dtype",
             reason=f"the model computes in {captured.facts.dtype.value}, kernels in f32 and bf16",
             hint='pass dtype="float32" or dtype="bfloat16"',
+        )
+    ends = len(set(captured.facts.end_ids))
+    if ends > STOP_COLUMNS:  # else the first request would say so
+        raise GraphError(
+            "bad-config",
+            f"the model has {ends} end tokens (`eos_token_id` of generation_config.json or "
+            f"config.json), a step on the device compares with {STOP_COLUMNS}",
+            hint="leave those that its answers can end with",
         )
     return captured
 

@@ -18,6 +18,8 @@ from ascendfx.runtime.checkpoint.checkpoint_source import (
     source_of_checkpoint,
 )
 from ascendfx.runtime.checkpoint.extra_tensors import refuse_extra
+from ascendfx.runtime.checkpoint.layer_numbers import check_layers
+from ascendfx.runtime.checkpoint.present_file import is_present
 from ascendfx.runtime.checkpoint.read_directory import (
     CONFIG,
     read_config,
@@ -165,10 +167,11 @@ def _files_of(directory: Path, *, drafts: bool) -> _Files:
     vocabulary = count_in(config, "vocab_size", where)
     end_ids_in(config, where, vocabulary)
     generation = directory / "generation_config.json"
-    given = read_json(generation) if generation.is_file() else {}
+    given = read_json(generation) if is_present(generation) else {}
     end_ids = end_ids_in(given, str(generation), vocabulary)
     block = block_in(config, where)
     stored = stored_tensors(directory)
+    check_layers(stored, count_in(config, "num_hidden_layers", where), where)
     if drafts and not layers:
         raise _no_draft(where, "names no `num_nextn_predict_layers`")
     return _Files(directory, config, stored, block, layers, drafts, end_ids)

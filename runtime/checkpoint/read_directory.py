@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.checkpoint.present_file import is_present
 from ascendfx.runtime.checkpoint.safetensors_file import StoredTensor, read_header
 
 _SINGLE = "model.safetensors"
@@ -51,7 +52,7 @@ def read_config(directory: Path) -> dict[str, Any]:
             hint="give the path of a directory in the Hugging Face layout, already downloaded",
         )
     file = directory / CONFIG
-    if not file.is_file():
+    if not is_present(file):
         raise GraphError(
             "no-model",
             f"{directory} has no {CONFIG}",
@@ -72,10 +73,10 @@ def stored_tensors(directory: Path) -> dict[str, StoredTensor]:
         GraphError: There are no weights, a file is missing or damaged, or two files hold a tensor
             and no index says which one counts.
     """
-    if (directory / _SINGLE).is_file():
+    if is_present(directory / _SINGLE):
         return read_header(directory / _SINGLE)
     index = directory / _INDEX
-    if index.is_file():
+    if is_present(index):
         return _indexed(directory, index)
     files = sorted(directory.glob("model*.safetensors"))
     if not files:
@@ -121,7 +122,7 @@ def _indexed(directory: Path, index: Path) -> dict[str, StoredTensor]:
     headers: dict[str, dict[str, StoredTensor]] = {}
     for name in sorted(set(places.values())):
         file = directory / name
-        if not file.is_file():
+        if not is_present(file):
             raise GraphError(
                 "no-weights",
                 f"{index.name} names {name}, which is not in {directory}",

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.checkpoint.present_file import is_present
 from ascendfx.runtime.checkpoint.read_directory import read_config
 from ascendfx.runtime.engine.text_codec import TextCodec
 
@@ -22,7 +23,7 @@ def encoded_prompts(model: Path, prompts: Sequence[str], *, instead: str) -> lis
     if not model.is_dir():
         read_config(model)  # says so
     file = model / "tokenizer.json"
-    if not file.is_file():
+    if not is_present(file):
         raise GraphError(
             "no-tokenizer",
             f"{model} has no tokenizer.json, so that texts cannot be read",

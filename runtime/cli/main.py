@@ -6,9 +6,12 @@ line, as later.
 
 import contextlib
 import errno
+import io
 import os
 import sys
 from typing import TYPE_CHECKING, Any, NoReturn
+
+from ascendfx.runtime.cli.end_children import terminated_with_children
 
 if TYPE_CHECKING:
     from ascendfx.runtime.cli.commands import cli as cli  # noqa: PLC0414  # a name of this module
@@ -32,8 +35,10 @@ def main() -> None:
     shown with kernel, core and line, and exits with 3.
     """
     _find_modules_here()
+    _print_all_characters()
     try:
-        _run()
+        with terminated_with_children():
+            _run()
     except KeyboardInterrupt:
         _end("Aborted!", 1)
     except MemoryError as error:
@@ -43,6 +48,16 @@ def main() -> None:
             raise
         _drop_output()
         _end(_output_lost(error), 1)
+
+
+def _print_all_characters() -> None:
+    """Print what the encoding of a terminal or pipe lacks as an escape: a result is never lost.
+
+    Models write in any script, and names of files need not be text.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def _find_modules_here() -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def read_case(file: Path, text: str) -> StoredCase:
         )
     try:
         return _stored(file, data)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
         raise GraphError(
             "damaged-case",
             f"{file} was edited or cut off: {shown_error(error)}",
@@ -176,8 +177,8 @@ def _stored(file: Path, data: Mapping[str, Any]) -> StoredCase:
     case = Case(
         programs[0],
         {str(name): _array(each) for name, each in data["tensors"].items()},
-        {str(name): int(size) for name, size in data["sizes"].items()},
-        None if tokens is None else np.array(tokens, np.int64),
+        {str(name): index(size) for name, size in data["sizes"].items()},
+        None if tokens is None else np.array([list(map(index, row)) for row in tokens], np.int64),
     )
     observed = Observed(*(float(data["observed"][name]) for name in ("max", "bound")))
     form = PassForm(str(about["name"]), str(about["code"]), dict(about["parameters"]))
@@ -198,4 +199,4 @@ def _array(data: Mapping[str, Any]) -> Array:
     words = str(data["values"]).split()
     dtype = _FORMATS[data["kind"]]
     numbers = [float(each) if dtype is np.float64 else int(each) for each in words]
-    return np.array(numbers, dtype).reshape([int(size) for size in data["shape"]])
+    return np.array(numbers, dtype).reshape([index(size) for size in data["shape"]])

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -106,3 +107,60 @@ def test_other_errors_of_the_system_stay_visible(program: Path) -> None:
         "opt.parse_program = fail\n"
     )
     assert "Traceback" in _started("", "opt", program, before=code).stderr
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "gbk", "utf-8"])
+def test_text_that_the_output_has_no_letters_for_is_not_lost(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", encoding)
+    text = "\u6a21\U0001f4a5\udcff"  # Chinese, a picture, a byte of a name that is no text
+    code = (
+        "import click; from ascendfx.runtime.cli import commands\n"
+        f"commands.cli = click.command()(lambda: click.echo({text!a}))\n"
+    )
+    done = _started("", before=code)
+    assert done.returncode == 0, done.stderr
+    shown = {"utf-8": "\u6a21\U0001f4a5\\udcff"}.get(encoding)
+    assert done.stdout.rstrip("\n") == shown or "\\U0001f4a5\\udcff" in done.stdout
+
+
+_BUILDS = """
+import pathlib, sys
+from ascendfx.runtime.cli import commands
+from ascendfx.runtime.emulator.toolchain import run_compiler
+def build():
+    here = pathlib.Path(sys.argv[1])
+    try:
+        run_compiler("/bin/sh", ["-c", "sleep 321 & echo $! > child; wait"], here, "a kernel")
+    finally:
+        (here / "cleaned").touch()
+commands.cli = build
+"""
+
+
+def test_a_termination_ends_compilers_and_cleans_up(tmp_path: Path) -> None:
+    """Only the command is told, as by `kill`; a compiler has children of its own."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", _BUILDS + _START, str(tmp_path)], start_new_session=True
+    )
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "child").is_file() or not (tmp_path / "child").read_text():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    child = int((tmp_path / "child").read_text())
+    process.terminate()
+    assert process.wait(30) == 143
+    assert (tmp_path / "cleaned").is_file()
+    while _lives(child):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def _lives(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
+    except OSError:
+        return False
+    return state.rpartition(")")[2].split()[0] != "Z"

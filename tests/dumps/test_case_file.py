@@ -1,12 +1,16 @@
 """Numbers of a case come back with all their bits, through a file that people can read."""
 
+import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import GraphBuilder
 from ascendfx.ir.ops import Input, Negate
 from ascendfx.ir.program import Program
@@ -39,3 +43,40 @@ def test_floats_come_back_bit_by_bit(values: list[float]) -> None:
         np.testing.assert_array_equal(back, tensor)
         if name == "x":
             np.testing.assert_array_equal(np.signbit(back), np.signbit(tensor))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("sizes", "batch"), float("inf")),
+        (("sizes", "batch"), 1.5),
+        (("sizes", "batch"), "3"),
+        (("tokens",), [[1, float("inf")]]),
+        (("tokens",), [[1.5]]),
+        (("tokens",), [[10**30]]),
+        (("tokens",), 3),
+        (("tensors", "i", "shape"), [float("inf"), 2]),
+        (("tensors", "i", "shape"), [1.0, 2]),
+        (("tensors", "i", "values"), f"{10**30} 1"),
+        (("before",), 1),
+        (("pass", "fidelity"), []),
+    ],
+)
+def test_numbers_that_are_none_are_a_damaged_case(
+    path: tuple[str, ...], value: Any, tmp_path: Path
+) -> None:
+    builder = GraphBuilder("negate")
+    x = builder.add(Input("x", TensorType(DType.F64, (1,))))
+    program = Program((builder.build(builder.add(Negate(), x)),))
+    tensors = {"x": np.array([1.0]), "i": np.array([[1, -3]])}
+    case = Case(program, tensors, {"batch": 1}, None)
+    reduced = Reduced(case, program, Observed(1.0, 0.5), Simplify())
+    file = tmp_path / "case.json"
+    write_case(file, reduced, describe_pass(Simplify()), Simplify.fidelity, {})
+    data = json.loads(file.read_text(encoding="utf-8"))
+    place = data
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(GraphError, match=r"error\[damaged-case\]"):
+        read_case(file, json.dumps(data))
