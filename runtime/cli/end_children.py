@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,6 +18,9 @@ def terminated_with_children() -> Generator[None]:
     Control-C in a terminal reaches every process by itself; SIGTERM reaches the one that it is sent
     to, and a compiler would go on for minutes.
     """
+    if threading.current_thread() is not threading.main_thread():  # others may not set signals
+        yield
+        return
     before = signal.signal(signal.SIGTERM, _terminate)
     try:
         yield
