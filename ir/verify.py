@@ -4,6 +4,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, Node, Value
 from ascendfx.ir.ops.call import Call
 from ascendfx.ir.program import Program
+from ascendfx.ir.verify_leaves import recipes_of, verify_leaves, verify_recipe_order
 
 _DEEPEST = 100
 """Calls inside calls; a captured model has one level, its layers."""
@@ -14,8 +15,9 @@ def verify_program(program: Program) -> None:
 
     Raises:
         GraphError: A value is not there or is made later, two graphs share a name, an input name
-            stands twice, a call does not fit its callee, functions call each other in a circle, or
-            a recipe does not make its parameter.
+            stands twice, a parameter has two types, a constant is no number of its format, a call
+            does not fit its callee, functions or recipes need each other in a circle, or a recipe
+            does not make its parameter.
     """
     verify_values(program)
     if len(program.by_name) != len(program.graphs):
@@ -24,7 +26,9 @@ def verify_program(program: Program) -> None:
             "two graphs of the program have the same name",
             hint="rename one of them",
         )
+    verify_recipe_order(program)
     for graph in program.graphs:
+        verify_leaves(graph.name, graph, *recipes_of(program, graph.name))
         if len(graph.input_types) != len(graph.inputs):
             raise GraphError(
                 "duplicate-input",

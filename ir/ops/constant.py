@@ -9,6 +9,9 @@ import numpy as np
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.tensor_type import DType, TensorType
 
+_END = 2**1024
+_LARGE = "the number is larger than any of f64"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant(Op):
@@ -52,3 +55,19 @@ class Constant(Op):
             else np.int64
         )
         return (np.asarray(self.value, kind),)
+
+    @property
+    def fault(self) -> str:
+        """What keeps the value from being a number of ``dtype``; empty if nothing does.
+
+        Asked where text or a whole program is read: a rule may try formats for which its constant
+        has no meaning.
+        """
+        if self.dtype.is_float:
+            return "" if isinstance(self.value, float) or abs(self.value) < _END else _LARGE
+        if not math.isfinite(self.value) or self.value != int(self.value):
+            return f"{self.value} is no whole number, which {self.dtype.value} holds alone"
+        bits = 1 if self.dtype is DType.BOOL else 8 * self.dtype.numpy.itemsize - 1
+        low = 0 if self.dtype is DType.BOOL else -(2**bits)
+        fits = low <= self.value < 2**bits
+        return "" if fits else f"{self.value} is outside of the range of {self.dtype.value}"

@@ -69,7 +69,7 @@ def _type(found: re.Match[str], place: Location, text: str) -> TensorType:
             text,
             hint=GRAMMAR,
         ) from error
-    if any(isinstance(each, int) and each < 0 for each in dims):
+    if any(each < 0 if isinstance(each, int) else each.is_negative for each in dims):
         raise GraphError(
             "syntax",
             "this is not a type: a size is negative",
@@ -101,6 +101,8 @@ class LiteralReader:
                 self._mark(",")
             _, name = self._take()
             self._mark("=")
+            if name in values:
+                raise self._error(f"the attribute `{name}` is given twice")
             values[name] = self._value()
         return values
 
@@ -149,10 +151,10 @@ class LiteralReader:
         self._mark("]")
         return tuple(values)
 
-    def _error(self) -> GraphError:
+    def _error(self, reason: str = "these attributes are malformed") -> GraphError:
         return GraphError(
             "syntax",
-            "these attributes are malformed",
+            reason,
             self._place,
             self._text,
             hint=GRAMMAR,

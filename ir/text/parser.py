@@ -1,5 +1,6 @@
 """Text to program."""
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -8,7 +9,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, GraphBuilder, Value
 from ascendfx.ir.location import Location
 from ascendfx.ir.op import Op
-from ascendfx.ir.ops import OPS, Call, Input, Param
+from ascendfx.ir.ops import OPS, Call, Constant, Input, Param
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import TensorType
 from ascendfx.ir.text.attribute_types import attribute_types, fits
@@ -47,7 +48,16 @@ def parse_program(text: str, *, file: str = "<text>") -> Program:
     recipes: dict[tuple[str, str], Graph] = {}
     for line in lines:
         if head := _RECIPE.fullmatch(line.text):
-            recipes[head["graph"], head["name"]] = _parse_body(head["name"], lines)
+            key = (head["graph"], head["name"])
+            if key in recipes:
+                raise GraphError(
+                    "syntax",
+                    f"the recipe of `{key[1]}` in @{key[0]} is given twice",
+                    line.place,
+                    line.text,
+                    hint="leave one of them",
+                )
+            recipes[key] = _parse_body(head["name"], lines)
         else:
             head = _expect(_GRAPH, line)
             graphs.append(_parse_body(head["name"], lines))
@@ -185,7 +195,7 @@ def _parse_op(found: re.Match[str], stated: tuple[TensorType, ...], line: _Line)
             hint=GRAMMAR,
         )
     try:
-        return kind(**values)
+        op = kind(**values)
     except (TypeError, ValueError) as error:
         raise GraphError(
             "syntax",
@@ -194,6 +204,16 @@ def _parse_op(found: re.Match[str], stated: tuple[TensorType, ...], line: _Line)
             line.text,
             hint=GRAMMAR,
         ) from error
+    if isinstance(op, Constant) and op.fault and not _is_fraction(op):
+        raise GraphError("syntax", f"constant: {op.fault}", line.place, line.text, hint=GRAMMAR)
+    return op
+
+
+def _is_fraction(op: Constant) -> bool:
+    """Say whether `verify_program` is what refuses a constant: rules may be tried on such texts."""
+    if op.dtype.is_float or not math.isfinite(op.value):
+        return False
+    return op.value != int(op.value)
 
 
 def _values(text: str, builder: GraphBuilder, count: int, line: _Line) -> tuple[Value, ...]:

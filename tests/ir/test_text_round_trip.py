@@ -133,6 +133,22 @@ HEAD = 'graph @g {\n  %0 = input "x" : f32[2, 3]\n'
         ("  return %0 %0\n}\n", "syntax"),
         ("  return %" + "9" * 5000 + "\n}\n", "syntax"),
         ('  %1 = input "y" : f32[-3]\n  return %0\n}\n', "syntax"),
+        ('  %1 = input "y" : f32[-rows]\n  return %0\n}\n', "syntax"),
+        ("  %1 = softmax %0 {axis=1, axis=0} : f32[2, 3]\n  return %1\n}\n", "syntax"),
+        *(
+            (
+                f"  %1 = constant {{value={value}, dtype={kind}}} : {kind}[]\n  return %1\n}}\n",
+                "syntax",
+            )
+            for value, kind in (
+                ("inf", "i32"),
+                ("nan", "i64"),
+                ("1e23", "i64"),
+                ("128", "i8"),
+                ("2", "bool"),
+                ("1" + "0" * 400, "f32"),
+            )
+        ),
         ('  %1 = input "y" : f32[' + "9" * 5000 + "]\n  return %0\n}\n", "syntax"),
         (
             '  %1 = input "y" : f32[' + "(" * 3000 + "a" + ")" * 3000 + "]\n  return %0\n}\n",
@@ -171,4 +187,22 @@ def test_an_error_without_a_place_names_none() -> None:
     error = GraphError("bad-limit", "max_batch must be at least 1, got 0", hint="pass 1 or more")
     assert str(error) == (
         "error[bad-limit]: max_batch must be at least 1, got 0\n\nhint: pass 1 or more"
+    )
+
+
+def test_a_recipe_that_is_given_twice_is_refused_at_its_line() -> None:
+    recipe = 'recipe @g "w" {\n  %0 = param "a" : f32[2]\n  return %0\n}\n'
+    text = 'graph @g {\n  %0 = param "w" : f32[2]\n  return %0\n}\n' + recipe
+    parse_program(text)
+    with pytest.raises(GraphError, match="`w` in @g is given twice") as caught:
+        parse_program(text + recipe)
+    assert caught.value.location.line == 9
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"), [("-128", "i8"), ("3.0", "i32"), ("true", "bool"), ("-inf", "f32")]
+)
+def test_constants_of_their_formats_are_read(value: str, kind: str) -> None:
+    parse_program(
+        f"graph @g {{\n%0 = constant {{value={value}, dtype={kind}}} : {kind}[]\nreturn %0\n}}"
     )
