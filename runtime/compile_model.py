@@ -149,6 +149,7 @@ def compile_model(
         remarks=(*captured.remarks, *_context_remark(captured.facts, limits.max_context)),
         checks=tuple(verifier.checks) if verifier else (),
         tokenizer_stamp=stamp,
+        searches=tuple(rewriting.searches),
     )
 
 

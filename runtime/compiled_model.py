@@ -12,6 +12,7 @@ from ascendfx.ir.tensor_source import TensorSource
 from ascendfx.passes.verification.verify_pass import PassCheck
 from ascendfx.runtime.checkpoint.file_stamp import FileStamp
 from ascendfx.runtime.engine.serving_config import ServingConfig
+from ascendfx.runtime.search_summary import SearchSummary
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class CompiledModel:
         remarks: What capture left out or could not do as well as usual, and a limit beyond that of
             the model. Remarks of passes are in the dumps.
         checks: What verification said of each pass, in order; empty if nothing was verified.
+        searches: What each search gained, in order; empty with a fixed order of rules.
     """
 
     target: Target
@@ -44,3 +46,4 @@ class CompiledModel:
     remarks: tuple[str, ...] = ()
     checks: tuple[PassCheck, ...] = ()
     tokenizer_stamp: FileStamp | None = None
+    searches: tuple[SearchSummary, ...] = ()

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import ProgramPass
@@ -13,6 +13,7 @@ from ascendfx.passes.verification.verify_stages import StageVerifier
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.near_misses import near_misses_noted
 from ascendfx.runtime.progress import Progress
+from ascendfx.runtime.search_summary import SearchSummary, search_summaries
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,13 @@ class Rewriting:
         writer: Receives every program; None: no dumps.
         verifier: Compares every program with the truth; None: no verification.
         progress: Told after each pass.
+        searches: Receives what each search did.
     """
 
     writer: DumpWriter | None
     verifier: StageVerifier | None
     progress: Progress
+    searches: list[SearchSummary] = field(default_factory=list)
 
     def run(
         self, stage: str, program: Program, passes: Sequence[ProgramPass]
@@ -60,6 +63,7 @@ class Rewriting:
             done += 1
             remarks.extend(run.remarks)
             self._record(stage, run)
+            self.searches.extend(search_summaries(stage, run))
             self.progress(stage, done, len(passes))
 
         with near_misses_noted(remarks):

@@ -98,7 +98,7 @@ class ModelledOpCost:
                 graph, self.capacity, pairs_per_row(Program((graph,))), self.target
             )
         except GraphError as error:
-            return Refusal(error.reason)
+            return Refusal(error.reason, error.nodes)
         costs = [
             launch_cost(step.work, self.target, self.step)
             for step in lowered.steps

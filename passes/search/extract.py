@@ -60,8 +60,21 @@ def extract(candidates: Candidates, starts: Iterable[Choice] = ()) -> Form | Non
     return extraction.improve(best)
 
 
-def build_form(candidates: Candidates, form: Form, original: Graph) -> Graph:
-    """Return a form as a graph with the inputs of the original, every node where it came from."""
+@dataclass(frozen=True, slots=True)
+class BuiltForm:
+    """A form as a graph.
+
+    Attributes:
+        graph: With the inputs of the original, every node at the line it came from.
+        origins: For each chosen node of the graph its position among the candidates.
+    """
+
+    graph: Graph
+    origins: Mapping[int, int]
+
+
+def build_form(candidates: Candidates, form: Form, original: Graph) -> BuiltForm:
+    """Return a form as a graph."""
     builder = GraphBuilder(original.name)
     chosen = {value.node for value in form.choice.values()}
     order = _ordered(candidates, form.choice, chosen)
@@ -79,7 +92,8 @@ def build_form(candidates: Candidates, form: Form, original: Graph) -> Graph:
             else:
                 results = builder.add_multi(node.op, *operands)
         moved.update((Value(position, i), result) for i, result in enumerate(results))
-    return builder.build(*(moved[form.choice[value]] for value in candidates.outputs))
+    graph = builder.build(*(moved[form.choice[value]] for value in candidates.outputs))
+    return BuiltForm(graph, {new.node: old.node for old, new in moved.items()})
 
 
 def _ordered(candidates: Candidates, choice: Choice, chosen: set[int]) -> list[int]:

@@ -35,9 +35,11 @@ class Refusal:
 
     Attributes:
         reason: Why.
+        nodes: Positions of the nodes of a refused graph that it is about, empty if unknown.
     """
 
     reason: str
+    nodes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,8 @@ from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
 from ascendfx.passes.remark import Remark
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.search.candidates import candidates_of
-from ascendfx.passes.search.extract import build_form, extract
 from ascendfx.passes.search.figure import CHOSEN, FOUND, GIVEN, ORDERED, figures_of
+from ascendfx.passes.search.form_with_kernel import FoundForm, form_with_kernel
 from ascendfx.passes.search.op_cost import Cost, OpCost, Refusal
 from ascendfx.passes.search.saturate import DEFAULT_LIMITS, SearchLimits, saturate
 from ascendfx.passes.simplify import Simplify
@@ -73,14 +73,10 @@ class SearchForms(ProgramPass):
     def _search(self, given: Graph, ordered: Graph) -> "_Searched":
         remarks: list[Remark] = []
         statistics: dict[str, int] = {}
-        found = given
-        for _ in range(self.rounds):
-            better = self._round(found, remarks, statistics)
-            if better is None or better == found:
-                break
-            found = better
-        forms = {FOUND: found, ORDERED: Simplify().run_graph(ordered).graph, GIVEN: given}
-        costs = {name: self.costs.of_graph(form) for name, form in forms.items()}
+        found = self._found(given, remarks, statistics)
+        forms = {FOUND: found.graph, ORDERED: Simplify().run_graph(ordered).graph, GIVEN: given}
+        costs = {FOUND: found.cost}
+        costs |= {name: self.costs.of_graph(forms[name]) for name in (ORDERED, GIVEN)}
         known = {name: cost for name, cost in costs.items() if isinstance(cost, Cost)}
         for name, cost in costs.items():
             if isinstance(cost, Refusal) and (name == FOUND or not known):
@@ -92,21 +88,37 @@ class SearchForms(ProgramPass):
             return _Searched(given, statistics, tuple(dict.fromkeys(remarks)))
         best = min(known, key=lambda name: known[name].femtoseconds)
         if best != FOUND:
-            told = f"@{given.name}: the {best} form is chosen, search found no better one"
-            remarks.append(Remark(told))
+            why = "search found no better one" if FOUND in known else "that of search has no kernel"
+            remarks.append(Remark(f"@{given.name}: the {best} form is chosen, {why}"))
         statistics |= figures_of(given.name, CHOSEN, known[best])
         return _Searched(forms[best], statistics, tuple(dict.fromkeys(remarks)))
 
+    def _found(self, given: Graph, remarks: list[Remark], statistics: dict[str, int]) -> FoundForm:
+        """Return the cheapest form of all rounds; without a kernel, that of the last one."""
+        rounds: list[FoundForm] = []
+        last = given
+        for _ in range(self.rounds):
+            better = self._round(last, remarks, statistics)
+            if better is None:
+                break
+            rounds.append(better)
+            if better.graph == last:
+                break
+            last = better.graph
+        known = [(form.cost.femtoseconds, form) for form in rounds if isinstance(form.cost, Cost)]
+        if known:
+            return min(known, key=lambda each: each[0])[1]
+        return rounds[-1] if rounds else FoundForm(given, self.costs.of_graph(given), ())
+
     def _round(
         self, graph: Graph, remarks: list[Remark], statistics: dict[str, int]
-    ) -> Graph | None:
+    ) -> FoundForm | None:
         saturation = saturate(graph, self.rules, self.limits)
         if saturation.stopped:
             told = f"@{graph.name}: search stopped early at {saturation.stopped}"
             remarks.append(Remark(told))
         candidates = candidates_of(saturation, self.costs)
-        given = {each: made[0] for each, made in candidates.makers.items()}
-        form = extract(candidates, (given,))
+        form = form_with_kernel(candidates, self.costs, graph)
         key = f"{graph.name}: nodes of all forms"
         statistics[key] = max(statistics.get(key, 0), saturation.egraph.size)
         for rule, count in saturation.applied.items():
@@ -115,7 +127,8 @@ class SearchForms(ProgramPass):
         if form is None:
             remarks += [Remark(f"@{graph.name}: {reason}") for reason in candidates.refused]
             return None
-        return Simplify().run_graph(build_form(candidates, form, graph)).graph
+        remarks += form.remarks
+        return form
 
 
 @dataclass(frozen=True, slots=True)

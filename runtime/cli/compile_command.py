@@ -87,6 +87,11 @@ def compile_command(
     words = options_of(click.get_current_context().command)
     for line in compiled.remarks:
         click.echo(f"remark: {in_options(line, words)}", err=True)
+    for each in compiled.searches:
+        if line := each.remark_line():
+            click.echo(f"remark: {line}", err=True)
+        if line := each.gain_line():
+            click.echo(line)
     for name, plan in compiled.plans.items():
         click.echo(
             f"{name}: {counted(len(plan.launches), 'launch')} of "

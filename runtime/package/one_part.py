@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from ascendfx.codegen.ascendc.launch_plan import Place
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.passes.verification.stage_name import parse_stage
 from ascendfx.runtime.arguments import wrong_type
 from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.model_hash import model_hash
@@ -34,4 +35,5 @@ def one_part(compiled: CompiledModel, plans: Sequence[str]) -> CompiledModel:
         steps={name: compiled.steps[name] for name in kept},
         plans=kept,
         weights=tuple(each for each in compiled.weights if each.name in names),
+        searches=tuple(each for each in compiled.searches if parse_stage(each.stage).plan in kept),
     )

@@ -1,6 +1,7 @@
 """The form that the search chooses writes what transformers writes, and is the same every time."""
 
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -40,6 +41,10 @@ def test_the_searched_form_generates_the_golden_tokens(golden: tuple[Golden, ...
     engine = ascendfx.compile(
         ascendfx.bundled_model(), "ascend910b", dtype="float32", strategy="search"
     )
+    assert engine.compiled is not None
+    for each in engine.compiled.searches:  # every layer of every plan is another than in order
+        assert re.fullmatch(r"@layer_0 -\d\d\.\d %, @layer_1 -\d\d\.\d %", each.gain), each
+    assert [each.stage for each in engine.compiled.searches] == ["decode", "prefill"]
     results = engine.generate(
         [each.prompt_ids for each in golden], max_new_tokens=64, min_new_tokens=64
     )

@@ -52,7 +52,7 @@ def cheapest_form(name: str, costs: ModelledOpCost) -> Graph:
     candidates = candidates_of(saturation, costs)
     form = extract(candidates)
     assert form is not None
-    return Simplify().run_graph(build_form(candidates, form, graph)).graph
+    return Simplify().run_graph(build_form(candidates, form, graph).graph).graph
 
 
 def attends_latent(graph: Graph) -> bool:

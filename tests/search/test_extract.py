@@ -78,7 +78,7 @@ def test_the_form_is_not_worse_than_where_it_started_and_means_the_same(graph: G
     given = {each: made[0] for each, made in candidates.makers.items()}
     form = extract(candidates, (given,))
     assert form is not None
-    found = build_form(candidates, form, graph)
+    found = build_form(candidates, form, graph).graph
     assert SizeCost().of_graph(found).seconds <= SizeCost().of_graph(graph).seconds
     assert found.input_types == graph.input_types
     assert found.output_types == graph.output_types
@@ -100,7 +100,7 @@ def test_products_with_one_input_are_merged_together_or_not_at_all() -> None:
     candidates = candidates_of(saturate(graph, SEARCHED, DEFAULT_LIMITS), SizeCost())
     form = extract(candidates)
     assert form is not None
-    found = build_form(candidates, form, graph)
+    found = build_form(candidates, form, graph).graph
     assert [node.op.mnemonic for node in found.nodes].count("linear") == 1
     one_input = SizeCost().of_graph(graph).bytes - 3 * 64
     assert SizeCost().of_graph(found).bytes == pytest.approx(one_input)

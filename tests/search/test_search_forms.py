@@ -79,7 +79,7 @@ def test_a_search_that_is_cut_short_falls_back_to_the_order_and_says_both() -> N
     )
     result = rewrite.run(Program((load(DENSE),)))
     assert "@layer_0: search stopped early at 70 nodes" in map(str, result.remarks)
-    assert "@layer_0: the ordered form is chosen, search found no better one" in map(
+    assert "@layer_0: the ordered form is chosen, that of search has no kernel" in map(
         str, result.remarks
     )
 

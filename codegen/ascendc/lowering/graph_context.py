@@ -68,6 +68,7 @@ class GraphContext:
                 position,
                 f"operand {view.type()} is not contiguous (strides {view.strides})",
                 hint="this kernel takes dense operands only; move the slice or transpose behind it",
+                operand=value,
             )
         return Operand(view.root, view.offset * view.dtype.bytes)
 
@@ -95,8 +96,10 @@ class GraphContext:
         except GraphError as error:
             raise self.refusal(position, error.reason, hint=error.hint) from error
 
-    def refusal(self, position: int, reason: str, *, hint: str = "") -> GraphError:
-        """Return the error for a node no kernel can compute."""
+    def refusal(
+        self, position: int, reason: str, *, hint: str = "", operand: Value | None = None
+    ) -> GraphError:
+        """Return the error for a node no kernel can compute, at best with the operand at fault."""
         node = self.node(position)
         return GraphError(
             code="no-kernel",
@@ -104,6 +107,7 @@ class GraphContext:
             location=node.location,
             excerpt=print_node(self.graph, position),
             hint=hint,
+            nodes=(position,) if operand is None else (position, operand.node),
         )
 
 

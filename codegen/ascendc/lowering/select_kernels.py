@@ -168,7 +168,9 @@ def _select_or_explain(
             if reason := degenerate(context, position):
                 hint = "a size of the model's configuration is too small; leave this part out"
                 raise context.refusal(position, reason, hint=hint) from error
-        raise
+        if error.nodes:
+            raise
+        raise replace(error, nodes=unit.positions) from error
 
 
 def _select(context: GraphContext, unit: Unit, added: Mapping[int, AddedRows]) -> list[Step]:
