@@ -97,7 +97,7 @@ def test_a_module_that_changed_since_it_was_taken_is_refused() -> None:
     module = torch.nn.Sequential(torch.nn.Linear(3, 3))
     module.register_buffer("phases", torch.ones(2, dtype=torch.complex64))
     for key, change in {
-        "0.weight": module[0].weight.neg_,
+        "0.weight": module.get_parameter("0.weight").neg_,
         "0.bias": lambda: module.load_state_dict(module.state_dict()),
         "phases.real": lambda: module.get_buffer("phases").mul_(2),
     }.items():
