@@ -100,10 +100,33 @@ class Stream(enum.IntEnum):
     DRAFT = 2
 
 
+class Size(enum.IntEnum):
+    """Elements of ``sizes`` i32 ``[8]``: how much of each tensor a step uses.
+
+    The host writes all but the last two, which `PackRows` writes in each step.
+    """
+
+    ROWS = 0
+    """Token rows; of a decode step, those of all drafts that there could be."""
+    REQUESTS = 1
+    CONTEXT = 2
+    """Tokens of the longest request, those of the step included."""
+    PAIRS = 3
+    """Pairs of rows and experts."""
+    REQUEST_PAIRS = 4
+    """Pairs of requests and experts, one row for each request."""
+    PACKED_ROWS = 5
+    """Rows of the main model in a decode step with drafts."""
+    PACKED_PAIRS = 6
+    """Pairs of these and experts."""
+
+
 STATE_COLUMNS = 16
 OPTION_COLUMNS = 16
 STOP_COLUMNS = 8
 """Stop tokens of a request; -1 in columns that are not used."""
+SIZE_COLUMNS = 8
+"""Elements of ``sizes``: one granule of 32 bytes."""
 STEP_COLUMNS = 16
 """Elements of ``step`` i32: the index of the step; element ``d`` is the least RATE at which ``d``
 drafts in a row pay, or `HELD` in element 1."""

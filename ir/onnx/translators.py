@@ -80,6 +80,7 @@ TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.Negate: Translation(arithmetic("Neg")),
     ops.NotEqual: Translation(comparison("Equal", negated=True)),
     ops.Power: Translation(arithmetic("Pow")),
+    ops.PackRows: Translation(device_only.device_only),
     ops.RaggedAttention: Translation(attention.ragged_attention, function=True),
     ops.Reciprocal: Translation(arithmetic("Reciprocal")),
     ops.ReduceMax: Translation(reduce("ReduceMax")),

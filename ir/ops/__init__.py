@@ -43,6 +43,7 @@ from ascendfx.ir.ops.move_entries import MoveEntries
 from ascendfx.ir.ops.multiply import Multiply
 from ascendfx.ir.ops.negate import Negate
 from ascendfx.ir.ops.not_equal import NotEqual
+from ascendfx.ir.ops.pack_rows import PackRows
 from ascendfx.ir.ops.param import Param
 from ascendfx.ir.ops.power import Power
 from ascendfx.ir.ops.ragged_attention import RaggedAttention
@@ -121,6 +122,7 @@ __all__ = [
     "Multiply",
     "Negate",
     "NotEqual",
+    "PackRows",
     "Param",
     "Power",
     "RaggedAttention",
@@ -199,6 +201,7 @@ OPS: tuple[type[Op], ...] = (
     Multiply,
     Negate,
     NotEqual,
+    PackRows,
     Param,
     Power,
     RaggedAttention,

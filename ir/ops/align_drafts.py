@@ -9,6 +9,8 @@ import numpy as np
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.ops.verify_drafts import fits_places, places_of
+from ascendfx.ir.packed_rows import rows_of_places
+from ascendfx.ir.size import Dim, bind_size
 from ascendfx.ir.step_state import RECENT_COLUMNS, Finish, State, hidden_window
 from ascendfx.ir.tensor_type import DType, TensorType
 
@@ -31,14 +33,15 @@ class AlignDrafts(Op):
     | ``accepted``, ``new_tokens`` | i32 ``[requests]``, of `VerifyDrafts` |
     | ``recent`` | i32 ``[requests, 8]``: the tokens before ``LENGTH``, newest first |
     | ``path`` | i32 ``[requests, nodes]``, of `VerifyTree`; only with ``nodes`` |
+    | ``row_start`` | i32 ``[requests]``, of `PackRows`; only with ``packed`` |
 
     | result | type |
     |---|---|
     | 0 ids | i32 ``[rows]``: the token behind the row's position, in the last row the new one |
     | 1 positions, 2 slots | i32 ``[rows]`` |
     | 3 last rows | i32 ``[requests]``: ``b * (drafts + 1) + drafts`` |
-    | 4 kept at | i32 ``[rows]``: where the hidden state of each row of the *main* model is kept, |
-    | | ``b * window + position mod window`` with ``window = 2 * drafts + 1`` |
+    | 4 kept at | i32 ``[rows]``, or ``[packed]``: where the hidden state of each row of the |
+    | | *main* model is kept, ``b * window + position mod window``; window: ``2 * drafts + 1`` |
     | 5 found at | i32 ``[rows]``: where the hidden state of each draft row is kept |
     | 6 recent | in place: the tokens before ``LENGTH + accepted + 1`` |
 
@@ -55,6 +58,7 @@ class AlignDrafts(Op):
         drafts: Draft tokens that can be accepted together, at least 1 and at most 8.
         block: Tokens of a block of the caches.
         nodes: Rows of a place in a tree; 0: the rows are a chain.
+        packed: Rows of the main model if `PackRows` made them; 0: it has those of the operand.
     """
 
     mnemonic: ClassVar[str] = "align_drafts"
@@ -63,6 +67,7 @@ class AlignDrafts(Op):
     drafts: int
     block: int = 128
     nodes: int = 0
+    packed: Dim = 0
 
     @property
     def rows(self) -> int:
@@ -75,12 +80,13 @@ class AlignDrafts(Op):
         Raises:
             OpTypeError: Shapes or formats do not fit.
         """
-        token_ids, table, state, accepted, new, recent, *path = operands
+        token_ids, table, state, accepted, new, recent, *more = operands
         places = places_of(state)
-        if len(path) != bool(self.nodes) or self.rows <= self.drafts:
+        trees, packs = bool(self.nodes), self.packed != 0
+        if len(more) != trees + packs or (trees and packs) or self.rows <= self.drafts:
             raise OpTypeError(
                 f"align_drafts: {len(operands)} operands do not fit {self.drafts} drafts on a path "
-                f"of {self.nodes} nodes"
+                f"of {self.nodes} nodes, {self.packed} packed rows"
             )
         if places is None or not fits_places(token_ids, places, self.rows - 1):
             raise OpTypeError(
@@ -94,16 +100,20 @@ class AlignDrafts(Op):
             (accepted, places.shape),
             (new, places.shape),
             (recent, (*places.shape, RECENT_COLUMNS)),
-            *((each, (*places.shape, self.nodes)) for each in path),
+            *((each, (*places.shape, self.nodes) if trees else places.shape) for each in more),
         )
         for kind, shape in wanted:
             if kind != TensorType(DType.I32, shape):
                 raise OpTypeError(f"align_drafts: {kind} does not fit the places {state}")
-        return token_ids, token_ids, token_ids, places, token_ids, token_ids, recent
+        kept = TensorType(DType.I32, (self.packed,)) if packs else token_ids
+        if not fits_places(kept, places, self.rows - 1):
+            raise OpTypeError(f"align_drafts: {kept} has no room for all rows of {token_ids}")
+        return token_ids, token_ids, token_ids, places, kept, token_ids, recent
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """Align all places at once."""
-        token_ids, table, state, accepted, new, recent, *path = operands
+        token_ids, table, state, accepted, new, recent, *more = operands
+        path = more if self.nodes else ()
         count, rows = len(state), self.rows
         tokens = token_ids.reshape(count, rows)
         if path:
@@ -134,6 +144,11 @@ class AlignDrafts(Op):
             which, depth = np.nonzero(path[0] >= 0)
             along, kept = kept, np.full_like(kept, -1)
             kept[which, path[0][which, depth]] = along[which, depth]
+        if self.packed:
+            each, (start,) = rows_of_places(state, self.drafts), more
+            which, column = np.nonzero(columns < each[:, None])
+            along, kept = kept, np.full(bind_size(self.packed, {}), -1)
+            kept[start[which] + column] = along[which, column]
         newest = behind - 1 - np.arange(RECENT_COLUMNS)
         return (
             ids.reshape(-1),

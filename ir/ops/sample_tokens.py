@@ -48,8 +48,9 @@ class SampleTokens(Op):
     row count as emitted there, and nowhere else, so that nothing has to be taken back when drafts
     are rejected.
 
-    With ``drafts``, the rows of place ``b`` are those of `VerifyDrafts`, and the token behind a row
-    is coupled with the draft that stands there as the request's ``VERIFICATION`` says: see
+    With ``drafts``, the rows of a place stand together, up to ``drafts + 1`` that have its number
+    in ``row_request``, and no other place next to it has the same. The token behind a row is
+    coupled with the draft that stands there as the request's ``VERIFICATION`` says: see
     `ascendfx.ir.draft_acceptance`. ``draft_ids`` and ``draft_probs`` are what `SampleDrafts` keeps;
     ``u`` of acceptance is ``uniform(seed, position of the draft, Stream.ACCEPT, LENGTH)``.
 
@@ -94,28 +95,32 @@ class SampleTokens(Op):
         sampled = uniform(*seed, positions + 1, Stream.SAMPLE)
         accepted = uniform(*seed, positions, Stream.ACCEPT, of_row[:, State.LENGTH])
         tokens = np.full(len(positions), -1, np.int64)
-        for first in range(0, len(tokens), self.drafts + 1):
-            at = slice(first, first + self.drafts + 1)
-            tokens[at] = coupled_tokens(self._rows(first, sampled[at], accepted[at], operands))
+        first = 0
+        while first < len(tokens):
+            rows = row_request[first : first + self.drafts + 1]
+            others = np.flatnonzero(rows != rows[0])
+            at = slice(first, first + int(others[0] if others.size else rows.size))
+            tokens[at] = coupled_tokens(self._rows(at, sampled[at], accepted[at], operands))
+            first = at.stop
         return (tokens,)
 
     def _rows(
-        self, first: int, sampled: Array, accepted: Array, operands: tuple[Array, ...]
+        self, at: slice, sampled: Array, accepted: Array, operands: tuple[Array, ...]
     ) -> Rows:
         """Return what stands in the rows of a place, or in one row without drafts."""
         _, options, state, _, _, row_request, _, *more = operands
-        place = row_request[first]
+        first, place = at.start, row_request[at.start]
         drafts = np.zeros(0, np.int64)
         ids, probabilities = np.zeros((0, 0), np.int64), np.zeros((0, 0))
         if self.drafts:
             token_ids, all_ids, all_probabilities = more
-            drafts = token_ids[first + 1 : first + 1 + self.drafts]
+            drafts = token_ids[first + 1 : at.stop]
             ids, probabilities = all_ids[place], all_probabilities[place]
         return Rows(
-            list(self._logits(first, drafts, operands)),
+            list(self._logits(at, drafts, operands)),
             options[place],
             drafts,
-            min(int(state[place, State.DRAFTED]), self.drafts),
+            min(int(state[place, State.DRAFTED]), len(drafts)),
             ids,
             probabilities,
             sampled,
@@ -123,18 +128,18 @@ class SampleTokens(Op):
         )
 
     def _logits(
-        self, first: int, drafts: Array, operands: tuple[Array, ...]
+        self, at: slice, drafts: Array, operands: tuple[Array, ...]
     ) -> Iterator[Array | None]:
         logits, options, state, stops, positions, row_request, counts, *_ = operands
-        place = row_request[first]
+        place = row_request[at.start]
         own, wanted = state[place], options[place]
-        for row in range(first, first + self.drafts + 1):
+        for row in range(at.start, at.stop):
             allowed = allowed_logits(logits[row], own, stops[place], positions[row])
             if allowed is None or not wants_penalties(wanted):
                 yield allowed
                 continue
             seen = counts[own[State.PLACE]].copy()
-            np.add.at(seen, drafts[: row - first], 2)
+            np.add.at(seen, drafts[: row - at.start], 2)
             yield penalised(allowed, wanted, seen)
 
 

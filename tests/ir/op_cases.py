@@ -31,6 +31,8 @@ _CHOICE = "f32[3, 16], i32[3, 16], i32[3, 8]"
 _CHOSEN = f"f32[5, 7], {_CHOICE}, i32[5], i32[5], i32[6, 7]"
 _COUPLED = f"f32[9, 7], {_CHOICE}, i32[9], i32[9], i32[6, 7], i32[9], i32[3, 2, 4], f32[3, 2, 4]"
 _ALIGNED = "i32[12], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 8], i32[3, 4]"
+_UNPATHED = "i32[9], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 8]"
+_PACKED = "i32[9], i32[9], i32[9], i32[3, 16], i32[8]"
 _BRANCHED = "bf16[3, 7], i32[3, 16], i32[3, 8], i32[3]"
 _DRAFTED = f"bf16[3, 7], {_CHOICE}, i32[3], i32[3, 2, 4], f32[3, 2, 4]"
 
@@ -115,7 +117,8 @@ GOOD: tuple[Case, ...] = (
     (ops.DispatchExperts(4), "i64[3, 2]"),
     (ops.CombineExperts(), "f32[6, 5], i32[6], f32[3, 2]"),
     (ops.Argmax(), "f32[3, 5]"),
-    (ops.AlignDrafts(2), "i32[9], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 8]"),
+    (ops.AlignDrafts(2), _UNPATHED),
+    (ops.AlignDrafts(2, 128, packed=9), f"{_UNPATHED}, i32[3]"),
     (ops.AlignDrafts(2, 128, 4), _ALIGNED),
     (ops.BranchDrafts(0, 3), _BRANCHED),
     (ops.BranchDrafts(2, 1), _BRANCHED),
@@ -125,6 +128,9 @@ GOOD: tuple[Case, ...] = (
     (ops.SampleDrafts(1), _DRAFTED),
     (ops.VerifyDrafts(2), "i32[9], i32[9], i32[3, 16]"),
     (ops.VerifyDrafts(0), "i32[3], i32[3], i32[3, 16]"),
+    (ops.VerifyDrafts(2, packed=True), "i32[9], i32[9], i32[3, 16], i32[3]"),
+    (ops.PackRows(2, 9), _PACKED),
+    (ops.PackRows(2, 9, 8), _PACKED),
     (ops.VerifyTree((-1, 0, 0)), "i32[9], i32[9], i32[3, 16]"),
     (ops.MoveEntries(2), "f32[5, 4, 3], i32[3, 2], i32[3, 16], i32[3, 2]"),
     (ops.MoveEntries(2, 2), "f32[5, 4, 3], f32[5, 4, 2], i32[3, 2], i32[3, 16], i32[3, 2]"),
@@ -199,6 +205,19 @@ BAD: tuple[Case, ...] = (
     (ops.AlignDrafts(2), "i32[8], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 8]"),
     (ops.AlignDrafts(2), "i32[9], i32[3, 5], i32[3, 16], i32[3], i32[3], i32[3, 7]"),
     (ops.AlignDrafts(2), _ALIGNED),
+    (ops.AlignDrafts(2, 128, packed=9), _UNPATHED),
+    (ops.AlignDrafts(2, 128, packed=9), f"{_UNPATHED}, i32[4]"),
+    (ops.AlignDrafts(2, 128, packed=8), f"{_UNPATHED}, i32[3]"),
+    (ops.AlignDrafts(2, 128, 4, 12), f"{_ALIGNED}, i32[3]"),
+    (ops.PackRows(1, 9), _PACKED),
+    (ops.PackRows(2, 8), _PACKED),
+    (ops.PackRows(2, 9, -1), _PACKED),
+    (ops.PackRows(2, 9), _PACKED.replace("i32[8]", "i32[7]")),
+    (ops.PackRows(2, 9), _PACKED.replace("[3, 16]", "[3, 15]")),
+    (ops.PackRows(2, 9), "i32[9], i32[9], i64[9], i32[3, 16], i32[8]"),
+    (ops.VerifyDrafts(2, packed=True), "i32[9], i32[9], i32[3, 16]"),
+    (ops.VerifyDrafts(2, packed=True), "i32[9], i32[9], i32[3, 16], i32[9]"),
+    (ops.VerifyDrafts(2), "i32[9], i32[9], i32[3, 16], i32[3]"),
     (ops.AlignDrafts(4, 128, 4), _ALIGNED),
     (ops.AlignDrafts(2, 128, 3), _ALIGNED),
     (ops.AlignDrafts(2, 128, 4), _ALIGNED.removesuffix(", i32[3, 4]")),

@@ -1,7 +1,7 @@
 """Rows to sample, and the tokens of the kernel for them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from ascendfx.codegen.ascendc.kernels.sample_tokens import emit_sample_tokens, p
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir import draft_acceptance
 from ascendfx.ir.ops import SampleTokens
+from ascendfx.ir.packed_rows import rows_of_places
 from ascendfx.ir.step_state import (
     DRAFT_CANDIDATES,
     OPTION_COLUMNS,
@@ -104,6 +105,13 @@ class Rows:
         if self.drafts:
             names += ["token_ids", "draft_ids", "draft_probs"]
         return {name: getattr(self, name) for name in names}
+
+    def packed(self) -> "Rows":
+        """Return the rows without placeholders."""
+        each = rows_of_places(self.state, self.drafts)
+        kept = (np.arange(self.drafts + 1) < each[:, None]).reshape(-1)
+        of_rows = ("logits", "positions", "row_request", "token_ids")
+        return replace(self, **{name: getattr(self, name)[kept] for name in of_rows})
 
     def count_texts(self, seed: int, most: int = 40) -> None:
         """Give every request a text of its own."""
