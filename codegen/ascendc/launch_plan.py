@@ -19,6 +19,9 @@ from ascendfx.ir.tensor_type import DType
 FORMAT = 6
 """Version of the JSON form; raised whenever a key is added, removed or renamed."""
 
+ROW_START = "row_start"
+"""Result of a step whose rows are packed: the first row of each request."""
+
 _SIZES_OF_WORK = ("products", "vector_slots", "bytes", "rereads")
 
 
@@ -145,7 +148,8 @@ class LaunchPlan:
         arena_bytes: Size of the arena.
         capacities: Largest sizes.
         results: Names of the buffers that a step returns, without what it changes in place:
-            ``next_tokens``, ``logits`` and, of a prefill with drafts, ``draft_tokens.<i>``.
+            ``next_tokens``, ``logits`` and, of a prefill with drafts, ``draft_tokens.<i>``, of a
+            decode step with packed rows `ROW_START`.
         remarks: Where launches stayed apart, and why; once per distinct layer.
         works: What each kernel does, for the cost model; in the order of ``kernels``.
     """
@@ -264,7 +268,6 @@ def _kernel(data: dict[str, Any], source: str) -> Kernel:
 def _work(data: dict[str, Any]) -> KernelWork:
     said = data["work"]
     products, slots, moved, rereads = (parse_size(str(said[name])) for name in _SIZES_OF_WORK)
-    work = Work(
-        products, DType(said["format"]), slots, moved, rereads, said["experts"], said["chosen"]
-    )
+    numbers = said["experts"], said["chosen"], parse_size(str(said["choosing"]))
+    work = Work(products, DType(said["format"]), slots, moved, rereads, *numbers)
     return KernelWork(data["kernel"], data["graph"], work, data["location"])

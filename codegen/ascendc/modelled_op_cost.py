@@ -41,6 +41,7 @@ _MOVEMENTS: tuple[type[Op], ...] = (
     ops.DispatchExperts,
     ops.GatherRows,
     ops.MoveEntries,
+    ops.PackRows,
     ops.RouteTopk,
     ops.SampleDrafts,
     ops.SampleTokens,

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from ascendfx.ir.cache_block import blocks_for
+from ascendfx.ir.packed_rows import PACKED_ROWS
 from ascendfx.ir.size import Dim, bind_size, named_size, simplify_size
 from ascendfx.ir.tensor_type import DType
 
@@ -11,6 +12,9 @@ ROWS, REQUESTS, CONTEXT = named_size("rows"), named_size("requests"), named_size
 
 VISIBLE = named_size("visible")
 """Pairs of a query row and a key it may see, over all requests of a step."""
+
+PACKED_VISIBLE = named_size("packed_visible")
+"""The same of packed rows."""
 
 READ_EXPERTS = named_size("read_experts")
 """Distinct experts that the rows of a step choose: the weights that are read."""
@@ -24,11 +28,13 @@ class StepSizes:
         rows: Token rows.
         requests: Requests; each has an equal share of the rows, its newest tokens.
         context: Tokens of each request, those of the step included.
+        packed: Rows of the main model, where they are packed; 0: all of them.
     """
 
     rows: int
     requests: int
     context: int
+    packed: int = 0
 
     @property
     def visible(self) -> int:
@@ -37,8 +43,16 @@ class StepSizes:
         The rows of a request are its last ``n = rows / requests`` tokens and see
         ``context - n + 1 .. context`` keys.
         """
-        each = -(-self.rows // self.requests)
-        return self.rows * self.context - self.rows * (each - 1) // 2
+        return self._visible(self.rows)
+
+    @property
+    def packed_visible(self) -> int:
+        """The same of packed rows."""
+        return self._visible(self.packed or self.rows)
+
+    def _visible(self, rows: int) -> int:
+        each = -(-rows // self.requests)
+        return rows * self.context - rows * (each - 1) // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +148,8 @@ def step_names(step: StepSizes) -> Mapping[str, int]:
         "table_blocks": table_blocks,
         "blocks": step.requests * table_blocks,
         "visible": step.visible,
+        str(PACKED_ROWS): step.packed or step.rows,
+        str(PACKED_VISIBLE): step.packed_visible,
     }
 
 

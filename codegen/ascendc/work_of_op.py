@@ -6,6 +6,7 @@ from ascendfx.codegen.ascendc.kernels.attention_tiles import MAX_KEY_TILE
 from ascendfx.codegen.ascendc.work import (
     CONTEXT,
     NO_WORK,
+    PACKED_VISIBLE,
     READ_EXPERTS,
     REQUESTS,
     ROWS,
@@ -15,6 +16,7 @@ from ascendfx.codegen.ascendc.work import (
 from ascendfx.ir import ops
 from ascendfx.ir.op import Op
 from ascendfx.ir.ops.ragged_attention import RaggedRoles
+from ascendfx.ir.packed_rows import PACKED_ROWS
 from ascendfx.ir.size import Dim, product, simplify_size
 from ascendfx.ir.tensor_type import DType, TensorType
 
@@ -112,6 +114,11 @@ def _stored(dtype: DType) -> int:
     return 4 if dtype is DType.I64 else dtype.bytes
 
 
+_FEWER_ROWS = (REQUESTS, PACKED_ROWS)
+_SEEN: Mapping[Dim, Dim] = {REQUESTS: REQUESTS * CONTEXT, PACKED_ROWS: PACKED_VISIBLE}
+"""Pairs of a query row and a key it may see; for other rows, `VISIBLE`."""
+
+
 def _linear(_: Op, operands: Types, results: Types) -> Work:
     x, w = operands
     products = simplify_size(_elements(results[0]) * w.shape[-1])
@@ -130,7 +137,7 @@ def _grouped(operands: Types, results: Types, chosen: int) -> Work:
         bytes=simplify_size(bytes_of(x, ends, results[0]) + weight),
         experts=experts,
         chosen=chosen,
-        choosing=REQUESTS if x.shape[0] == chosen * REQUESTS else ROWS,
+        choosing=next((each for each in _FEWER_ROWS if x.shape[0] == chosen * each), ROWS),
     )
 
 
@@ -141,7 +148,7 @@ def _attention(op: Op, operands: Types, results: Types) -> Work:
     queries, keys, values = roles[:3]
     rows = [each for each in roles[3:] if each is not None]
     heads, width = queries[0].shape[1], values.shape[-1]
-    visible = REQUESTS * CONTEXT if queries[0].shape[0] == REQUESTS else VISIBLE
+    visible = _SEEN.get(queries[0].shape[0], VISIBLE)
     columns = sum(q.shape[-1] for q in queries) + width
     read = (*keys, values)
     rereads: Dim = 0

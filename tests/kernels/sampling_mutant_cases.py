@@ -99,13 +99,15 @@ def coupled() -> tuple[Kernel, dict[str, Array], tuple[int, ...]]:
     rows.counts = _counts(random, logits)
     rows.state[:, State.PLACE] = random.integers(0, len(rows.counts), places)
     rows.state[::7, State.DRAFTED] = 1
+    rows.state[3::11, State.DRAFTED] = 0
     rows.options[::4, Option.FREQUENCY] = 0.5
     rows.options[1::9, Option.RANKS] = 2_000
     plan = plan_sample_tokens(
         rows=DeviceSize(0, count), requests=places, places=len(rows.counts), columns=COLUMNS,
         dtype=DType.F32, target=FEW_CORES, drafts=drafts,
     )  # fmt: skip
-    return emit_sample_tokens(plan, "sample_coupled"), rows.inputs, (0, 3, 12, count)
+    few = rows.packed()
+    return emit_sample_tokens(plan, "sample_coupled"), few.inputs, (0, 3, 12, len(few.logits))
 
 
 def _counts(random: np.random.Generator, logits: Array) -> Integers:

@@ -11,11 +11,12 @@ from hypothesis import strategies as st
 from ascendfx.codegen.ascendc.kernel import DeviceSize
 from ascendfx.codegen.ascendc.kernels.sample_tokens import plan_sample_tokens
 from ascendfx.codegen.ascendc.kernels.vector_kernel import local_bytes
+from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import Option, State, Verification
 from ascendfx.ir.tensor_type import DType
 from tests.kernels.sampling_case import Rows, check, costs, sample, sampling_kernel
-from tests.kernels.vector_case import FEW_CORES, TARGET, Array, build, sizes
+from tests.kernels.vector_case import FEW_CORES, TARGET, Array, build, run, sizes
 
 V3 = 129_280
 PLACES = 12
@@ -119,6 +120,28 @@ def test_every_verification_with_every_filter(
     rows.draw_drafts(columns)
     assert check(rows, dtype) > 0.85
     assert (sample(rows, dtype) == sample(rows, dtype, FEW_CORES)).all()
+
+
+def test_a_step_without_rows_chooses_nothing() -> None:
+    rows = Rows.of(_logits(6, 40, DType.F32), FILTERS[:1], 3, 1)
+    kernel = sampling_kernel(40, DType.F32, 6, 3, drafts=1)
+    assert (run(build(kernel), rows.inputs, 0)["tokens"] == -1).all()
+
+
+@pytest.mark.parametrize("target", [TARGET, FEW_CORES], ids=["all cores", "two cores"])
+@pytest.mark.parametrize(("places", "drafts"), [(70, 3), (9, 2), (33, 1), (1, 3)])
+def test_packed_rows_have_the_tokens_that_they_have_among_placeholders(
+    places: int, drafts: int, target: Target
+) -> None:
+    ways = ({"verification": each, "threshold": 0.3, "scale": 0.6} for each in Verification)
+    options = [{**each, **way} for way in ways for each in FILTERS[:4]]
+    rows = Rows.of(_logits(places * (drafts + 1), 200, DType.F32, 1), options, 3, drafts)
+    rows.draw_drafts(5)
+    random = np.random.default_rng(places)
+    rows.state[:, State.DRAFTED] = random.integers(0, drafts + 1, places)
+    kept = np.tile(np.arange(drafts + 1), places) <= rows.state[rows.row_request, State.DRAFTED]
+    found, among = sample(rows.packed(), DType.F32, target), sample(rows, DType.F32, target)
+    np.testing.assert_array_equal(found, among[kept])
 
 
 @pytest.mark.parametrize("verification", Verification)

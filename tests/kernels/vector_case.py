@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.kernel import SIZES_ELEMENTS, Direction, Kernel
 from ascendfx.codegen.ascendc.target import find_target
+from ascendfx.ir.step_state import Size
 from ascendfx.ir.tensor_type import DType
 from ascendfx.runtime.emulator import BuiltKernel, build_kernels
 
@@ -42,13 +43,19 @@ def launch(kernel: Kernel, inputs: dict[str, Array], rows: int) -> dict[str, Arr
 def run(built: BuiltKernel, inputs: dict[str, Array], rows: int) -> dict[str, Array]:
     """Launch with inputs by name, padded with NaN or -1 to capacity; return outputs by name.
 
-    Outputs start as NaN or -1 as well, so that elements nobody wrote are seen.
+    Outputs start as NaN or -1 as well, so that elements nobody wrote are seen. ``row_ends`` among
+    the inputs is no argument: behind how many packed rows each place ends.
     """
     tensors: list[Array] = []
     outputs: dict[str, Array] = {}
     for argument in built.kernel.arguments:
         if argument.name == "sizes":
-            tensors.append(sizes(rows=rows))
+            table = sizes(rows=rows)
+            if rows and "row_ends" in inputs:
+                table[Size.PACKED_ROWS] = inputs["row_ends"][rows - 1]
+            tensors.append(table)
+            if argument.direction is not Direction.IN:
+                outputs["sizes"] = table
             continue
         fill = np.nan if argument.dtype.is_float else -1
         tensor = np.full(argument.elements, fill, argument.dtype.numpy)

@@ -28,6 +28,7 @@ from ascendfx.codegen.ascendc.kernels.dispatch_experts import (
 from ascendfx.codegen.ascendc.kernels.gather_cache import emit_gather_cache, plan_gather_cache
 from ascendfx.codegen.ascendc.kernels.gather_rows import emit_gather_rows, plan_gather_rows
 from ascendfx.codegen.ascendc.kernels.latent_decode_attention import plan_latent_decode_attention
+from ascendfx.codegen.ascendc.kernels.pack_rows import emit_pack_rows, plan_pack_rows
 from ascendfx.codegen.ascendc.kernels.route_topk import emit_route_topk, plan_route_topk
 from ascendfx.codegen.ascendc.kernels.route_topk_plan import Routing, Scoring
 from ascendfx.codegen.ascendc.kernels.sample_drafts import (
@@ -40,6 +41,7 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import RowView
 from ascendfx.codegen.ascendc.kernels.verify_drafts import emit_verify_drafts, plan_verify_drafts
 from ascendfx.codegen.ascendc.kernels.write_cache import emit_write_cache, plan_write_cache
 from ascendfx.ir.graph import Graph
+from ascendfx.ir.packed_rows import rows_of_places
 from ascendfx.ir.step_state import (
     OPTION_COLUMNS,
     RATE_ONE,
@@ -48,9 +50,11 @@ from ascendfx.ir.step_state import (
     STEP_COLUMNS,
     STOP_COLUMNS,
     Option,
+    Size,
     State,
 )
 from ascendfx.ir.tensor_type import DType
+from tests.ir.packed_cases import states
 from tests.ir.tree_cases import depths_of
 from tests.kernels import sampling_mutant_cases, tree_mutant_cases
 from tests.kernels.attention_shapes import decode_shape
@@ -148,23 +152,54 @@ def _route() -> Case:
     return _case(emit_route_topk(plan, "route_topk"), {}, (0, 1, 17, 40))
 
 
-def _verify() -> Case:
-    plan = plan_verify_drafts(requests=DeviceSize(0, 140), drafts=3, target=FEW_CORES)
+_PACKED = DeviceSize(int(Size.PACKED_ROWS), 560)
+
+
+def _pack() -> Case:
+    plan = plan_pack_rows(requests=DeviceSize(0, 140), drafts=3, pairs=8, target=FEW_CORES)
+    random = np.random.default_rng(0)
+    inputs: dict[str, Array] = {
+        name: random.integers(0, 999, 560).astype(np.int32)
+        for name in ("token_ids", "positions", "slots")
+    }
+    inputs["state"] = _states(random)
+    return _case(emit_pack_rows(plan, "pack_rows"), inputs, (0, 1, 77, 140))
+
+
+def _states(random: np.random.Generator) -> Array:
+    return states(random, 140, 3).astype(np.int32)
+
+
+def _packed(state: Array) -> dict[str, Array]:
+    each = rows_of_places(state, 3)
+    ends = np.cumsum(each).astype(np.int32)
+    return {"row_start": (ends - each).astype(np.int32), "row_ends": ends}
+
+
+def _verify(*, packed: bool = False) -> Case:
+    plan = plan_verify_drafts(
+        requests=DeviceSize(0, 140), drafts=3, target=FEW_CORES, rows=_PACKED if packed else None
+    )
     random = np.random.default_rng(0)
     op_inputs: dict[str, Array] = {
         "token_ids": random.integers(0, 2, 560).astype(np.int32),
         "sampled": random.integers(0, 2, 560).astype(np.int32),
         "state": random.integers(0, 5, (140, STATE_COLUMNS)).astype(np.int32),
     }
-    return _case(emit_verify_drafts(plan, "verify_drafts"), op_inputs, (0, 1, 77, 140))
+    if packed:
+        op_inputs["state"] = _states(random)
+        op_inputs |= _packed(op_inputs["state"])
+    known = _verify().kernel.source if packed else ""
+    case = _case(emit_verify_drafts(plan, "verify_drafts"), op_inputs, (0, 1, 77, 140))
+    return replace(case, known=known)
 
 
-def _align(parents: tuple[int, ...] = ()) -> Case:
+def _align(parents: tuple[int, ...] = (), *, packed: bool = False) -> Case:
     n, drafts = 140, max(depths_of(parents), default=3)
     rows = len(parents) or drafts + 1
     plan = plan_align_drafts(
         requests=DeviceSize(0, n), drafts=drafts, block=4, table_blocks=5, target=FEW_CORES,
-        nodes=len(parents),
+        nodes=len(parents), packed=_PACKED if packed else None,
     )  # fmt: skip
     random = np.random.default_rng(0)
     state = random.integers(0, 5, (n, STATE_COLUMNS))
@@ -180,8 +215,13 @@ def _align(parents: tuple[int, ...] = ()) -> Case:
     }
     if parents:
         inputs["path"], inputs["accepted"] = tree_mutant_cases.paths(parents, n)
+    if packed:
+        state[:, State.DRAFTED] = random.integers(0, 4, n)
+        inputs |= _packed(state)
     numbers: dict[str, Array] = {name: each.astype(np.int32) for name, each in inputs.items()}
-    return _case(emit_align_drafts(plan, "align_drafts"), numbers, (0, 1, 77, n))
+    known = _align().kernel.source if packed else ""
+    case = _case(emit_align_drafts(plan, "align_drafts"), numbers, (0, 1, 77, n))
+    return replace(case, known=known)
 
 
 def _shift() -> Case:
@@ -334,10 +374,13 @@ CASES: dict[str, Callable[[], Case]] = {
     "draft": _draft,
     "sample": _sample,
     "sample_coupled": _couple,
+    "pack": _pack,
     "verify": _verify,
+    "verify_packed": partial(_verify, packed=True),
     "verify_tree": lambda: _case(*tree_mutant_cases.verify_tree()),
     "move": lambda: _case(*tree_mutant_cases.move()),
     "align": _align,
+    "align_packed": partial(_align, packed=True),
     "shift": _shift,
     "advance_drafts": _advance(3, drafting=True),
     "advance_placeholders": _advance(2, drafting=False),

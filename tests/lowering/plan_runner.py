@@ -10,10 +10,14 @@ SIZE_SLOTS = 8
 
 
 class PlanRunner:
-    """Memory of one plan: weights are evaluated once, caches keep their contents."""
+    """Memory of one plan: weights are evaluated once, caches keep their contents.
+
+    `launched` holds the launches of the last step, and what the emulator counted in each.
+    """
 
     def __init__(self, plan, weights, checkpoint, target):
         self.plan = plan
+        self.launched = []
         self.built = build_kernels(plan.kernels, target)
         self.arena = _aligned(plan.arena_bytes)
         self.memory = {}
@@ -40,8 +44,9 @@ class PlanRunner:
             target = self.array(name)
             target[tuple(slice(0, size) for size in value.shape)] = value
         self.array("sizes")[: len(sizes)] = sizes
+        self.launched = []
         for launch in self.plan.launches:
-            self._launch(launch)
+            self.launched.append((launch, self._launch(launch)))
             if after_launch:
                 after_launch(launch, self)
         return tuple(self.array(name) for name in self.plan.results)
@@ -53,7 +58,7 @@ class PlanRunner:
             start = actual.byte_offset
             end = start + formal.elements * formal.dtype.bytes
             arrays.append(self.memory[actual.buffer][start:end].view(formal.dtype.numpy))
-        self.built[launch.kernel].launch(arrays)
+        return self.built[launch.kernel].launch(arrays)
 
 
 def _aligned(size, alignment=512):

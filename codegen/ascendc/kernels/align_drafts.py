@@ -1,7 +1,8 @@
 """Rows of draft layers that end at the last accepted token of each place; see `AlignDrafts`.
 
 Scalars decide on copies in local memory, as in `verify_drafts`. Of a table of blocks only the
-columns are read that the rows of a place can need.
+columns are read that the rows of a place can need. The main model's rows may be packed; rows of
+draft layers never are.
 """
 
 from dataclasses import dataclass
@@ -16,9 +17,11 @@ from ascendfx.codegen.ascendc.kernel import (
     KernelKind,
 )
 from ascendfx.codegen.ascendc.kernels.place_regions import (
+    OWN_ROWS,
     Regions,
     lay_out,
     split_places,
+    write_packed_range,
     write_places,
 )
 from ascendfx.codegen.ascendc.kernels.vector_kernel import (
@@ -115,6 +118,23 @@ for (int32_t j = 0; runs && j <= accepted; ++j) {
 )
 """What differs where the rows are nodes of a tree: the text that a chain has, and the tree's."""
 
+_PACKED = (
+    ("for (uint32_t j = 0; j < ROWS; ++j) {", f"{OWN_ROWS}for (uint32_t j = 0; j < ROWS; ++j) {{"),
+    (
+        """\
+    results.SetValue(OUT_KEPT_AT + row,
+                     runs ? static_cast<int32_t>(kept + (length + j) % WINDOW) : -1);
+""",
+        """\
+    if (j < rowsOf) {
+        results.SetValue(OUT_KEPT_AT + own + j,
+                         runs ? static_cast<int32_t>(kept + (length + j) % WINDOW) : -1);
+    }
+""",
+    ),
+)
+"""What differs where the rows of the main model are packed."""
+
 _TABLE = """\
 const uint32_t state = STATE + i * STATE_COLUMNS;
 const int32_t newest = places.GetValue(state + STATE_LENGTH) + places.GetValue(ACCEPTED + i);
@@ -137,6 +157,7 @@ class AlignDraftsPlan:
         requests: Number of places, read from the device.
         drafts: Draft tokens of a place that can be accepted together.
         nodes: Rows of a place in a tree; 0: the rows are a chain.
+        packed: Number of rows of the main model, read from the device, where they are packed.
         block: Tokens of a block of the caches.
         table_blocks: Columns of the table of blocks.
         table_columns: Columns of the table that the rows of a place can need.
@@ -150,6 +171,7 @@ class AlignDraftsPlan:
     requests: DeviceSize
     drafts: int
     nodes: int
+    packed: DeviceSize | None
     block: int
     table_blocks: int
     table_columns: int
@@ -173,6 +195,7 @@ def plan_align_drafts(
     table_blocks: int,
     target: Target,
     nodes: int = 0,
+    packed: DeviceSize | None = None,
 ) -> AlignDraftsPlan:
     """Choose the places of a core.
 
@@ -190,7 +213,8 @@ def plan_align_drafts(
     blocks, step = split_places(requests.capacity, target)
     widths = {"IDS": rows, "STATE": STATE_COLUMNS, "ACCEPTED": 1, "NEW": 1}
     path = {"PATH": nodes} if nodes else {}
-    places = lay_out({**widths, "RECENT": RECENT_COLUMNS, **path}, step)
+    starts = {"ROW_START": 1} if packed else {}
+    places = lay_out({**widths, "RECENT": RECENT_COLUMNS, **path, **starts}, step)
     of_rows = {f"OUT_{name.upper()}": rows for name in _OF_ROWS}
     results = lay_out({**of_rows, "OUT_LAST_ROWS": 1}, step)
     table_columns = min(table_blocks, (drafts + block - 1) // block + 1)
@@ -205,6 +229,7 @@ def plan_align_drafts(
         requests,
         drafts,
         nodes,
+        packed,
         block,
         table_blocks,
         table_columns,
@@ -219,8 +244,8 @@ def plan_align_drafts(
 def emit_align_drafts(plan: AlignDraftsPlan, name: str) -> Kernel:
     """Return the kernel.
 
-    Arguments ``token_ids, block_table, state, accepted, new_tokens, recent[, path], ids, positions,
-    slots, last_rows, kept_at, found_at, sizes``; ``recent`` is read and written.
+    Arguments ``token_ids, block_table, state, accepted, new_tokens, recent[, path][, row_start]``,
+    ``ids, positions, slots, last_rows, kept_at, found_at, sizes``; ``recent`` is read and written.
     """
     requests, rows = plan.requests.capacity, plan.rows
     shapes = (
@@ -231,6 +256,7 @@ def emit_align_drafts(plan: AlignDraftsPlan, name: str) -> Kernel:
         ("new_tokens", Direction.IN, 1),
         ("recent", Direction.IN_OUT, RECENT_COLUMNS),
         *((("path", Direction.IN, rows),) if plan.nodes else ()),
+        *((("row_start", Direction.IN, 1),) if plan.packed else ()),
         ("ids", Direction.OUT, rows),
         ("positions", Direction.OUT, rows),
         ("slots", Direction.OUT, rows),
@@ -246,6 +272,8 @@ def emit_align_drafts(plan: AlignDraftsPlan, name: str) -> Kernel:
     write_head(out, _comment(plan, name), _constants(plan), _text(_AT_OFFSET, plan))
     with kernel_function(out, name, arguments):
         write_size(out, "requests", plan.requests)
+        if plan.packed:
+            write_size(out, "rows", plan.packed)
         write_places(out)
         write_buffers(out, plan.buffers)
         with out.block("for (uint32_t start = first; start < last; start += STEP)"):
@@ -254,13 +282,14 @@ def emit_align_drafts(plan: AlignDraftsPlan, name: str) -> Kernel:
 
 
 def _text(text: str, plan: AlignDraftsPlan) -> str:
-    for chain, tree in _OF_TREE if plan.nodes else ():
-        text = text.replace(chain, tree)
+    for chain, other in _OF_TREE if plan.nodes else _PACKED if plan.packed else ():
+        text = text.replace(chain, other)
     return text
 
 
 def _comment(plan: AlignDraftsPlan, name: str) -> tuple[str, ...]:
     count = f"{plan.drafts + 1}" + f" among {plan.nodes}" * bool(plan.nodes)
+    count += " of packed ones" if plan.packed else ""
     return (
         f"{name}: rows of draft layers, {count} of each place, that end at its last "
         f"accepted token; blocks of {plan.block} tokens,",
@@ -301,9 +330,12 @@ _COPIED = (
 
 def _write_tile(out: CppWriter, plan: AlignDraftsPlan) -> None:
     out.line("const uint32_t count = start + STEP < last ? STEP : last - start;")
+    if plan.packed:
+        write_packed_range(out)
     with through_queue(out, "placeQueue", "places", "int32_t"):
         path = (("PATH", "path", " * ROWS"),) if plan.nodes else ()
-        for region, tensor, width in (*_COPIED, *path):
+        starts = (("ROW_START", "row_start", ""),) if plan.packed else ()
+        for region, tensor, width in (*_COPIED, *path, *starts):
             out.line(
                 f"CopyIn(places[{region}], {tensor}Gm[start{width}], 1, count{width} * 4, 0, 0);"
             )
@@ -319,7 +351,10 @@ def _write_tile(out: CppWriter, plan: AlignDraftsPlan) -> None:
         out.lines(_text(_ROWS, plan).splitlines())
     for name in _OF_ROWS:
         region = f"results[OUT_{name.upper()}]"
-        out.line(f"CopyOut({name}Gm[start * ROWS], {region}, 1, count * ROWS * 4, 0, 0);")
+        if name == "kept_at" and plan.packed:
+            out.line(f"CopyOut({name}Gm[begin], {region}, 1, (end - begin) * 4, 0, 0);")
+        else:
+            out.line(f"CopyOut({name}Gm[start * ROWS], {region}, 1, count * ROWS * 4, 0, 0);")
     out.line("CopyOut(last_rowsGm[start], results[OUT_LAST_ROWS], 1, count * 4, 0, 0);")
     out.line(
         "CopyOut(recentGm[start * RECENT_COLUMNS], places[RECENT], 1, count * RECENT_COLUMNS * 4, "

@@ -15,6 +15,15 @@ _STEP = 64
 """Places of a core at most at a time."""
 
 
+OWN_ROWS = """\
+const uint32_t own = static_cast<uint32_t>(places.GetValue(ROW_START + i)) - begin;
+const uint32_t behind = i + 1 < count
+    ? static_cast<uint32_t>(places.GetValue(ROW_START + i + 1)) - begin : end - begin;
+const uint32_t rowsOf = behind - own;
+"""
+"""The packed rows of place ``i`` among those that `write_packed_range` found."""
+
+
 @dataclass(frozen=True, slots=True)
 class Regions:
     """Where each table starts.
@@ -54,3 +63,10 @@ def write_places(out: CppWriter) -> None:
     out.line("const uint32_t share = (requests + BLOCKS - 1) / BLOCKS;")
     out.line("const uint32_t first = static_cast<uint32_t>(GetBlockIdx()) * share;")
     out.line("const uint32_t last = first + share < requests ? first + share : requests;")
+
+
+def write_packed_range(out: CppWriter) -> None:
+    """Find the packed rows ``begin <= row < end`` of ``count`` places from ``start`` on."""
+    out.line("const uint32_t begin = static_cast<uint32_t>(row_startGm.GetValue(start));")
+    out.line("const uint32_t end = start + count < requests")
+    out.line("    ? static_cast<uint32_t>(row_startGm.GetValue(start + count)) : rows;")

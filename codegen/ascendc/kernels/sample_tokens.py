@@ -24,10 +24,11 @@ that the draft was drawn from, which one instruction has sorted by id. Without f
 weights of the others tile by tile, so that what is left for them is a sum and no difference: at
 most 32 more reductions. That and two small copies are what rejection and blocks cost: 195
 instructions on 5.3 elements per logit without filters, 455 on 8.7 with; typical acceptance adds 4
-elements per logit for the entropy, relaxed acceptance is a row with filters. With drafts a core has
-whole places, or a part of one; of a block every core that has a part reads all rows, since they
-decide together. So a step of few places takes as long as all rows of one, one after the other, if
-it has a block, and as long as one row otherwise.
+elements per logit for the entropy, relaxed acceptance is a row with filters. Rows of a place stand
+together, however many it has. A core has whole places if it has as many rows as one can have, else
+parts; of a block every core that has a part reads all rows, since they decide together. So a step
+of few places takes as long as all rows of one, one after the other, if it has a block, and as long
+as one row otherwise.
 
 **Rows whose prefix is longer than what is kept** (k above ``KEPT``, or a nucleus or a min-p that
 does not end within it; a row that has ``KEPT`` finite logits or fewer never is one) are exact, too:
@@ -73,6 +74,7 @@ from ascendfx.codegen.ascendc.kernels.sample_tokens_coupling_text import (
 )
 from ascendfx.codegen.ascendc.kernels.sample_tokens_penalty_text import (
     PENALISING,
+    PLACES,
     REQUEST,
     ROWS,
     SAMPLING,
@@ -204,8 +206,7 @@ def plan_sample_tokens(
             hint="as many as one instruction sorts",
         )
     blocks = blocks_for(rows.capacity, target)
-    share = max(_share(rows.capacity, blocks, drafts + 1), drafts + 1)
-    share = round_up(share * 4, target.copy_granule)
+    share = round_up(_share(rows.capacity, blocks, drafts + 1) * 4, target.copy_granule)
     request = (STATE_COLUMNS + STOP_COLUMNS + OPTION_COLUMNS) * 4
     tables = [
         LocalBuffer("positionQueue", BufferKind.INPUT, share),
@@ -234,11 +235,11 @@ def plan_sample_tokens(
 
 
 def _share(rows: int, blocks: int, group: int) -> int:
-    """Return the rows of a core: whole places, or parts of one that do not reach into another."""
+    """Return the rows of a core, and those around them that may be of the same places."""
     share = -(-rows // blocks)
-    while share % group and (share > group or group % share):
+    while share < group and group % share:
         share += 1
-    return share
+    return share + 2 * (group - 1)
 
 
 def _parts(columns: int, drafts: int) -> SamplerParts:
@@ -266,7 +267,7 @@ def _parts(columns: int, drafts: int) -> SamplerParts:
 def emit_sample_tokens(plan: SampleTokensPlan, name: str) -> Kernel:
     """Return the kernel; arguments as the operation, then ``tokens, sizes``."""
     out = CppWriter()
-    rows = "a row" if plan.drafts == 0 else f"rows of a place of {plan.drafts + 1}"
+    rows = "a row" if plan.drafts == 0 else f"up to {plan.drafts + 1} rows of a place"
     comment = (
         f"{name}: a token for each row of {plan.columns} {plan.dtype.value}, i < sizes"
         f"[{plan.rows.slot}] <= {plan.rows.capacity}, as its request wants it;",
@@ -279,6 +280,9 @@ def emit_sample_tokens(plan: SampleTokensPlan, name: str) -> Kernel:
     arguments = _arguments(plan)
     write_head(out, comment, _constants(plan), f"using Element = {CPP_TYPE[plan.dtype]};")
     write_sampler(out, plan.columns, plan.dtype, choosing, marks, plan.parts)
+    if plan.drafts:
+        out.lines(PLACES.splitlines())
+        out.line()
     with kernel_function(out, name, arguments):
         write_size(out, "rows", plan.rows)
         head, body = ROWS.split("%TABLES%\n")

@@ -42,8 +42,10 @@ __aicore__ inline void RecordIn(const GlobalTensor<int32_t>& ids,
     draftProbs = probs;
 }
 
-__aicore__ inline void BeginPlace(uint64_t place, const LocalTensor<int32_t>& ids) {
+__aicore__ inline void BeginPlace(uint64_t place, const LocalTensor<int32_t>& ids,
+                                  uint32_t rows) {
     drafts = ids;
+    drafted = drafted < rows ? drafted : rows - 1;
     recordStart = place * ((ROWS - 1) * TABLE_COLUMNS);
     accepted = 0;
     isOver = false;

@@ -127,20 +127,39 @@ __aicore__ inline int32_t Sample(int32_t position) {
 """
 """Without drafts."""
 
+PLACES = """\
+// The first row from `row` on that begins a place.
+__aicore__ inline uint32_t BeginOf(const LocalTensor<int32_t>& places, uint32_t base, uint32_t row,
+                                   uint32_t stop) {
+    while (row > base && row < stop &&
+           places.GetValue(row - base) == places.GetValue(row - 1 - base)) {
+        row += 1;
+    }
+    return row;
+}
+"""
+"""Of a kernel that couples tokens with drafts."""
+
 ROWS = """\
-@// A core has whole places, or rows of one.
+@if (rows == 0) {
+@    return;
+@}
 @uint32_t share = (rows + BLOCKS - 1) / BLOCKS;
-@while (share % ROWS != 0 && (share > ROWS || ROWS % share != 0)) {
+@while (share < ROWS && ROWS % share != 0) {
 @    share += 1;
 @}
+@uint32_t first = static_cast<uint32_t>(GetBlockIdx()) * share;
 &const uint32_t share = (rows + BLOCKS - 1) / BLOCKS;
-const uint32_t first = static_cast<uint32_t>(GetBlockIdx()) * share;
+&const uint32_t first = static_cast<uint32_t>(GetBlockIdx()) * share;
 if (first >= rows) {
     return;
 }
-const uint32_t last = first + share < rows ? first + share : rows;
-@const uint32_t base = first / ROWS * ROWS;
-@const uint32_t count = (last - base + ROWS - 1) / ROWS * ROWS;
+@uint32_t last = first + share < rows ? first + share : rows;
+@// Places that these rows belong to may begin before them and end behind.
+@const uint32_t base = first < ROWS ? 0 : first - (ROWS - 1);
+@const uint32_t stop = last + ROWS - 1 < rows ? last + ROWS - 1 : rows;
+@const uint32_t count = stop - base;
+&const uint32_t last = first + share < rows ? first + share : rows;
 &const uint32_t base = first;
 &const uint32_t count = last - first;
 TPipe pipe;
@@ -162,7 +181,17 @@ placesLocal = placeQueue.DeQue<int32_t>();
 @idQueue.EnQue(idsLocal);
 @idsLocal = idQueue.DeQue<int32_t>();
 LocalTensor<int32_t> tokensLocal = tokenQueue.AllocTensor<int32_t>();
-@for (uint32_t start = base; start < last; start += ROWS) {
+@if (share >= ROWS) {  // a core has whole places: those that begin among its rows
+@    first = BeginOf(placesLocal, base, first, stop);
+@    last = BeginOf(placesLocal, base, last, stop);
+@}
+@uint32_t own = 1;  // rows of a place
+@uint32_t begin = first;
+@while (begin < last && begin > base &&
+@       placesLocal.GetValue(begin - 1 - base) == placesLocal.GetValue(begin - base)) {
+@    begin -= 1;
+@}
+@for (uint32_t start = begin; start < last; start += own) {
 &for (uint32_t start = base; start < last; ++start) {
     const uint64_t place = static_cast<uint64_t>(placesLocal.GetValue(start - base));
     LocalTensor<int32_t> request = requestQueue.AllocTensor<int32_t>();
@@ -175,8 +204,12 @@ LocalTensor<int32_t> tokensLocal = tokenQueue.AllocTensor<int32_t>();
     sampler.Begin(request);
 &    sampler.rowStart = static_cast<uint64_t>(start) * COLUMNS;
 &    tokensLocal.SetValue(start - base, sampler.Sample(positionsLocal.GetValue(start - base)));
-@    sampler.BeginPlace(place, idsLocal[start - base]);
-@    for (uint32_t i = 0; i < ROWS; ++i) {
+@    for (own = 1; own < ROWS && start + own < stop &&
+@         placesLocal.GetValue(start + own - base) == placesLocal.GetValue(start - base);) {
+@        own += 1;
+@    }
+@    sampler.BeginPlace(place, idsLocal[start - base], own);
+@    for (uint32_t i = 0; i < own; ++i) {
 @        const uint32_t row = start + i;
 @        const bool isOwn = first <= row && row < last;
 @        if (isOwn || sampler.verification == BLOCK) {  // all rows of a block decide together
@@ -195,7 +228,10 @@ LocalTensor<int32_t> tokensLocal = tokenQueue.AllocTensor<int32_t>();
 @    }
     requestQueue.FreeTensor(request);
 }
-CopyOut(tokensGm[first], tokensLocal, 1, (last - first) * 4, 0, 0);
+@if (first < last) {
+@    CopyOut(tokensGm[first], tokensLocal, 1, (last - first) * 4, 0, 0);
+@}
+&CopyOut(tokensGm[first], tokensLocal, 1, (last - first) * 4, 0, 0);
 tokenQueue.FreeTensor(tokensLocal);
 @idQueue.FreeTensor(idsLocal);
 placeQueue.FreeTensor(placesLocal);

@@ -1,7 +1,8 @@
 """``accepted[b]``: the leading draft tokens of place ``b`` that were sampled as well.
 
 Scalars decide on copies in local memory: a place has a handful of numbers and no two agree on where
-they stop, so that vectors would compare more than scalars read.
+they stop, so that vectors would compare more than scalars read. Packed rows of neighbouring places
+stand together, too, so that they are as few copies.
 """
 
 from dataclasses import dataclass
@@ -15,9 +16,11 @@ from ascendfx.codegen.ascendc.kernel import (
     KernelKind,
 )
 from ascendfx.codegen.ascendc.kernels.place_regions import (
+    OWN_ROWS,
     Regions,
     lay_out,
     split_places,
+    write_packed_range,
     write_places,
 )
 from ascendfx.codegen.ascendc.kernels.vector_kernel import (
@@ -47,6 +50,7 @@ class VerifyDraftsPlan:
     Attributes:
         requests: Number of places, read from the device.
         drafts: Draft tokens of a place.
+        rows: Number of packed rows, read from the device; None: places have all their rows.
         step: Places of a core at a time.
         blocks: Vector cores used.
         inputs: Tables of the input buffer.
@@ -56,6 +60,7 @@ class VerifyDraftsPlan:
 
     requests: DeviceSize
     drafts: int
+    rows: DeviceSize | None
     step: int
     blocks: int
     inputs: Regions
@@ -63,7 +68,9 @@ class VerifyDraftsPlan:
     buffers: tuple[LocalBuffer, ...]
 
 
-def plan_verify_drafts(*, requests: DeviceSize, drafts: int, target: Target) -> VerifyDraftsPlan:
+def plan_verify_drafts(
+    *, requests: DeviceSize, drafts: int, target: Target, rows: DeviceSize | None = None
+) -> VerifyDraftsPlan:
     """Choose the places of a core.
 
     Raises:
@@ -71,33 +78,39 @@ def plan_verify_drafts(*, requests: DeviceSize, drafts: int, target: Target) -> 
     """
     check_positive(_FAMILY, requests=requests.capacity, rows=drafts + 1)
     blocks, step = split_places(requests.capacity, target)
-    inputs = lay_out({"IDS": drafts + 1, "SAMPLED": drafts + 1, "STATE": STATE_COLUMNS}, step)
+    widths = {"IDS": drafts + 1, "SAMPLED": drafts + 1, "STATE": STATE_COLUMNS}
+    inputs = lay_out(widths | ({"ROW_START": 1} if rows else {}), step)
     results = lay_out({"ACCEPTED": 1, "LAST_ROWS": 1, "NEW_TOKENS": 1}, step)
     buffers = (
         LocalBuffer("placeQueue", BufferKind.INPUT, inputs.bytes),
         LocalBuffer("resultQueue", BufferKind.OUTPUT, results.bytes),
     )
     check_local_buffers(_FAMILY, buffers, target)
-    return VerifyDraftsPlan(requests, drafts, step, blocks, inputs, results, buffers)
+    return VerifyDraftsPlan(requests, drafts, rows, step, blocks, inputs, results, buffers)
 
 
 def emit_verify_drafts(plan: VerifyDraftsPlan, name: str) -> Kernel:
-    """Return the kernel; arguments ``token_ids, sampled, state``, the results, ``sizes``."""
+    """Return the kernel.
+
+    Arguments ``token_ids, sampled, state[, row_start]``, the results, ``sizes``.
+    """
     requests = plan.requests.capacity
     rows = requests * (plan.drafts + 1)
     arguments = (
         KernelArgument("token_ids", DType.I32, Direction.IN, rows),
         KernelArgument("sampled", DType.I32, Direction.IN, rows),
         KernelArgument("state", DType.I32, Direction.IN, requests * STATE_COLUMNS),
+        *((KernelArgument("row_start", DType.I32, Direction.IN, requests),) if plan.rows else ()),
         KernelArgument("accepted", DType.I32, Direction.OUT, requests),
         KernelArgument("last_rows", DType.I32, Direction.OUT, requests),
         KernelArgument("new_tokens", DType.I32, Direction.OUT, requests),
         SIZES_ARGUMENT,
     )
     out = CppWriter()
+    behind = "behind row_start[b]" if plan.rows else f"b * {plan.drafts + 1} + 1 on"
     comment = (
-        f"{name}: how many of the drafts of place b, rows b * {plan.drafts + 1} + 1 on, equal the "
-        "tokens sampled before them,",
+        f"{name}: how many of the drafts of place b, rows {behind}, equal the tokens sampled "
+        "before them,",
         f"b < sizes[{plan.requests.slot}] <= {requests}, {plan.step} at a time, over {plan.blocks} "
         f"cores; {local_bytes(plan.buffers):,} bytes of local memory.",
     )
@@ -113,22 +126,29 @@ def emit_verify_drafts(plan: VerifyDraftsPlan, name: str) -> Kernel:
     write_head(out, comment, constants)
     with kernel_function(out, name, arguments):
         write_size(out, "requests", plan.requests)
+        if plan.rows:
+            write_size(out, "rows", plan.rows)
         write_places(out)
         write_buffers(out, plan.buffers)
         with out.block("for (uint32_t start = first; start < last; start += STEP)"):
-            _write_step(out)
+            _write_step(out, packed=plan.rows is not None)
     return Kernel(name, _FAMILY, KernelKind.VECTOR, plan.blocks, arguments, out.text())
 
 
-def _write_step(out: CppWriter) -> None:
+def _write_step(out: CppWriter, *, packed: bool) -> None:
     out.line("const uint32_t count = start + STEP < last ? STEP : last - start;")
+    begin, length = ("begin", "(end - begin)") if packed else ("start * ROWS", "count * ROWS")
+    if packed:
+        write_packed_range(out)
     with through_queue(out, "placeQueue", "places", "int32_t"):
-        out.line("CopyIn(places[IDS], token_idsGm[start * ROWS], 1, count * ROWS * 4, 0, 0);")
-        out.line("CopyIn(places[SAMPLED], sampledGm[start * ROWS], 1, count * ROWS * 4, 0, 0);")
+        out.line(f"CopyIn(places[IDS], token_idsGm[{begin}], 1, {length} * 4, 0, 0);")
+        out.line(f"CopyIn(places[SAMPLED], sampledGm[{begin}], 1, {length} * 4, 0, 0);")
         out.line(
             "CopyIn(places[STATE], stateGm[start * STATE_COLUMNS], 1, count * STATE_COLUMNS * 4, "
             "0, 0);"
         )
+        if packed:
+            out.line("CopyIn(places[ROW_START], row_startGm[start], 1, count * 4, 0, 0);")
     with (
         through_queue(out, "resultQueue", "results", "int32_t"),
         out.block("for (uint32_t i = 0; i < count; ++i)"),
@@ -139,17 +159,20 @@ def _write_step(out: CppWriter) -> None:
                 "uint32_t accepted = 0;",
             )
         )
+        own, most = ("own", "rowsOf") if packed else ("i * ROWS", "ROWS")
+        if packed:
+            out.lines(OWN_ROWS.splitlines())
         with out.block(
-            "while (accepted + 1 < ROWS && static_cast<int32_t>(accepted) < drafted && "
-            "places.GetValue(IDS + i * ROWS + accepted + 1) == "
-            "places.GetValue(SAMPLED + i * ROWS + accepted))"
+            f"while (accepted + 1 < {most} && static_cast<int32_t>(accepted) < drafted && "
+            f"places.GetValue(IDS + {own} + accepted + 1) == "
+            f"places.GetValue(SAMPLED + {own} + accepted))"
         ):
             out.line("accepted += 1;")
         out.lines(
             (
-                "const uint32_t row = i * ROWS + accepted;",
+                f"const uint32_t row = {own} + accepted;",
                 "results.SetValue(ACCEPTED + i, static_cast<int32_t>(accepted));",
-                "results.SetValue(LAST_ROWS + i, static_cast<int32_t>(start * ROWS + row));",
+                f"results.SetValue(LAST_ROWS + i, static_cast<int32_t>({begin} + row));",
                 "results.SetValue(NEW_TOKENS + i, places.GetValue(SAMPLED + row));",
             )
         )

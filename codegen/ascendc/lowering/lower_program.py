@@ -33,6 +33,7 @@ from ascendfx.ir.cache_block import blocks_for
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.ops import RouteTopk
+from ascendfx.ir.packed_rows import PACKED_ROWS
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.drop_unused import DropUnused
@@ -91,6 +92,7 @@ def lower_program(
     )
     capacity = {
         "rows": rows,
+        str(PACKED_ROWS): rows,
         "requests": requests,
         "context": context,
         "blocks": blocks,

@@ -3,20 +3,33 @@
 from ascendfx.codegen.ascendc.kernel import DeviceSize
 from ascendfx.codegen.ascendc.lowering.view import CapacityOf
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.packed_rows import PACKED_ROWS
 from ascendfx.ir.size import Dim, bind_size, named_size, names_in, substitute_size
+from ascendfx.ir.step_state import Size
 
-SLOTS = {"rows": 0, "requests": 1, "context": 2}
+SLOTS = {
+    "rows": int(Size.ROWS),
+    "requests": int(Size.REQUESTS),
+    "context": int(Size.CONTEXT),
+    str(PACKED_ROWS): int(Size.PACKED_ROWS),
+}
 """Slot of each named size."""
 
-PAIR_SLOTS = {"rows": 3, "requests": 4}
+PAIR_SLOTS = {
+    "rows": int(Size.PAIRS),
+    "requests": int(Size.REQUEST_PAIRS),
+    str(PACKED_ROWS): int(Size.PACKED_PAIRS),
+}
 """Slot of its pairs with experts: of all rows, or of one row for each request."""
+_SUFFIXES = ("", "_requests", "_context", "_pairs", "_request_pairs", "_packed", "_packed_pairs")
+_PAIR_SUFFIXES = {Size.PAIRS: "", Size.REQUEST_PAIRS: "_requests", Size.PACKED_PAIRS: "_packed"}
 
 
 def row_size(size: Dim, capacity: CapacityOf, pairs_per_row: int) -> DeviceSize:
     """Return where the device finds ``size``.
 
     Raises:
-        GraphError: The size is neither a named one nor ``rows`` times the experts per row.
+        GraphError: The size is neither a named one nor rows of it times the experts per row.
     """
     reduced = size
     if len(names_in(size)) > 1:
@@ -38,12 +51,12 @@ def row_size(size: Dim, capacity: CapacityOf, pairs_per_row: int) -> DeviceSize:
 
 def row_suffix(rows: DeviceSize) -> str:
     """Return what a kernel's name tells about its rows: nothing for those of tokens."""
-    return ("", "_requests", "_context", "_pairs", "_request_pairs")[rows.slot]
+    return _SUFFIXES[rows.slot]
 
 
 def pair_suffix(pairs: DeviceSize) -> str:
     """Return what a kernel's name tells about the rows of its pairs: nothing for all of them."""
-    return "_requests" if pairs.slot == PAIR_SLOTS["requests"] else ""
+    return _PAIR_SUFFIXES[Size(pairs.slot)]
 
 
 def is_row_size(size: Dim, capacity: CapacityOf, pairs_per_row: int) -> bool:

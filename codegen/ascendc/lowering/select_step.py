@@ -1,11 +1,15 @@
-"""How a step prepares the next one: which family verifies, shifts and advances."""
+"""How a step prepares the next one: which family packs, verifies, shifts and advances."""
 
+from dataclasses import replace
+
+from ascendfx.codegen.ascendc.kernel import DeviceSize
 from ascendfx.codegen.ascendc.kernels.advance_requests import (
     emit_advance_requests,
     plan_advance_requests,
 )
 from ascendfx.codegen.ascendc.kernels.align_drafts import emit_align_drafts, plan_align_drafts
 from ascendfx.codegen.ascendc.kernels.move_entries import emit_move_entries, plan_move_entries
+from ascendfx.codegen.ascendc.kernels.pack_rows import emit_pack_rows, plan_pack_rows
 from ascendfx.codegen.ascendc.kernels.shift_tokens import emit_shift_tokens, plan_shift_tokens
 from ascendfx.codegen.ascendc.kernels.verify_drafts import emit_verify_drafts, plan_verify_drafts
 from ascendfx.codegen.ascendc.kernels.verify_tree import emit_verify_tree, plan_verify_tree
@@ -17,11 +21,44 @@ from ascendfx.ir.ops import (
     AdvanceRequests,
     AlignDrafts,
     MoveEntries,
+    PackRows,
     ShiftTokens,
     VerifyDrafts,
     VerifyTree,
 )
+from ascendfx.ir.packed_rows import PACKED_ROWS
 from ascendfx.ir.size import Dim, bind_size, product
+
+
+def select_pack_rows(context: GraphContext, position: int) -> KernelStep:
+    """Return what moves the rows of all places together.
+
+    Raises:
+        GraphError: Operands are strided, their rows are not those of the places, the device is told
+            of other pairs, or the family refuses.
+    """
+    node = context.node(position)
+    op = node.op
+    if not isinstance(op, PackRows):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
+    rows, state, sizes = (node.operands[i] for i in (0, 3, 4))
+    _check_rows(context, position, rows, state, op.drafts)
+    if op.pairs != context.pairs_per_row or op.rows != PACKED_ROWS:
+        raise context.refusal(
+            position,
+            f"`{op.rows}` rows with {op.pairs} pairs each, not `{PACKED_ROWS}` with "
+            f"{context.pairs_per_row}",
+            hint="let the pass pack-rows write this operation",
+        )
+    plan = plan_pack_rows(
+        requests=context.rows(_first_axis(context, state), position),
+        drafts=op.drafts,
+        pairs=op.pairs,
+        target=context.target,
+    )
+    step = dense_step(context, position, plan, emit_pack_rows, f"pack_rows_k{op.drafts}")
+    written = context.dense_operand(sizes, position)  # the kernel has it as its own sizes
+    return replace(step, operands=tuple(each for each in step.operands if each != written))
 
 
 def select_verify_drafts(context: GraphContext, position: int) -> KernelStep:
@@ -39,9 +76,10 @@ def select_verify_drafts(context: GraphContext, position: int) -> KernelStep:
     plan = plan_verify_drafts(
         requests=context.rows(_first_axis(context, node.operands[2]), position),
         drafts=op.drafts,
+        rows=_packed(context, position, node.operands[0], packed=op.packed),
         target=context.target,
     )
-    name = f"verify_drafts_k{op.drafts}"
+    name = f"verify_drafts{'_packed' * op.packed}_k{op.drafts}"
     return dense_step(context, position, plan, emit_verify_drafts, name)
 
 
@@ -115,9 +153,11 @@ def select_align_drafts(context: GraphContext, position: int) -> KernelStep:
         nodes=op.nodes,
         block=op.block,
         table_blocks=bind_size(context.graph.type_of(table).shape[1], context.capacity),
+        packed=_packed(context, position, Value(position, 4), packed=op.packed != 0),
         target=context.target,
     )
-    name = f"align_drafts_k{op.drafts}" + f"_n{op.nodes}" * bool(op.nodes)
+    packed = "_packed" * (op.packed != 0)
+    name = f"align_drafts{packed}_k{op.drafts}" + f"_n{op.nodes}" * bool(op.nodes)
     return dense_step(context, position, plan, emit_align_drafts, name)
 
 
@@ -173,6 +213,13 @@ def select_advance_requests(context: GraphContext, position: int) -> KernelStep:
     )
     name = f"advance_requests_{'n' if op.parents else 'k'}{op.drafts}"
     return dense_step(context, position, plan, emit_advance_requests, name)
+
+
+def _packed(
+    context: GraphContext, position: int, rows: Value, *, packed: bool
+) -> DeviceSize | None:
+    """Return where the number of packed rows stands, if they are packed."""
+    return context.rows(_first_axis(context, rows), position) if packed else None
 
 
 def _first_axis(context: GraphContext, value: Value) -> Dim:

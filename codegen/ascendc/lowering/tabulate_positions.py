@@ -20,11 +20,13 @@ from ascendfx.ir.ops import (
     Iota,
     Linear,
     Matmul,
+    PackRows,
     Reshape,
     Select,
     Slice,
     Transpose,
 )
+from ascendfx.ir.packed_rows import PACKED_ROWS
 from ascendfx.ir.pointwise import Binary, Comparison, Unary
 from ascendfx.ir.size import Dim, named_size, names_in
 from ascendfx.ir.tensor_type import DType, TensorType
@@ -33,8 +35,9 @@ from ascendfx.passes.graph_pass import Fidelity, GraphPass, GraphResult
 from ascendfx.passes.rebuild import rebuild
 
 _ROWS = named_size("rows")
-_POSITIONS_OF_DRAFTS = 1
-"""Which result of `AlignDrafts`."""
+_ANY_ROWS = (_ROWS, PACKED_ROWS)
+_POSITIONS = 1
+"""Which result of `AlignDrafts` and `PackRows`."""
 _ROW_BY_ROW = (
     Binary,
     Cast,
@@ -98,15 +101,16 @@ class TabulatePositions(GraphPass):
         moved = {sources[value]: builder.add(Iota(self.positions, DType.I32))}
         for each in _needed(graph, value, sources[value]):
             node = graph.nodes[each]
-            op = node.op.substitute({"rows": self.positions})
+            op = node.op.substitute({str(rows): self.positions for rows in _ANY_ROWS})
             moved[Value(each)] = builder.add(op, *(moved[v] for v in node.operands))
         shape = graph.type_of(value).shape
         table = moved[value]
-        inner = shape[shape.index(_ROWS) + 1 :]
-        if shape[0] != _ROWS:
+        axis = _row_axis(shape)
+        inner = shape[axis + 1 :]
+        if axis:
             table = builder.add(Reshape((self.positions, *inner)), table)
         rows = builder.add(GatherRows(), table, positions)
-        return rows if shape[0] == _ROWS else builder.add(Reshape(shape), rows)
+        return builder.add(Reshape(shape), rows) if axis else rows
 
 
 def _needed(graph: Graph, value: Value, source: Value) -> list[int]:
@@ -122,9 +126,9 @@ def _needed(graph: Graph, value: Value, source: Value) -> list[int]:
 
 
 def _are_positions(node: Node, result: int) -> bool:
-    """Return whether a result has the position of each row: the input, or rows of drafts."""
-    if isinstance(node.op, AlignDrafts):
-        return result == _POSITIONS_OF_DRAFTS
+    """Return whether a result has the position of each row: the input, or other rows."""
+    if isinstance(node.op, AlignDrafts | PackRows):
+        return result == _POSITIONS
     return node.op == Input("positions", TensorType(DType.I32, (_ROWS,)))
 
 
@@ -158,7 +162,7 @@ def _keeps_rows_apart(
 
 def _has_one_row_axis(kind: TensorType) -> bool:
     named = [size for size in kind.shape if names_in(size)]
-    return named == [_ROWS]
+    return len(named) == 1 and named[0] in _ANY_ROWS
 
 
 def _frontier(graph: Graph, sources: Mapping[Value, Value]) -> frozenset[Value]:
@@ -177,4 +181,8 @@ def _frontier(graph: Graph, sources: Mapping[Value, Value]) -> frozenset[Value]:
 
 
 def _before_rows(kind: TensorType) -> tuple[Dim, ...]:
-    return kind.shape[: kind.shape.index(_ROWS)]
+    return kind.shape[: _row_axis(kind.shape)]
+
+
+def _row_axis(shape: tuple[Dim, ...]) -> int:
+    return next(axis for axis, size in enumerate(shape) if size in _ANY_ROWS)

@@ -1,5 +1,5 @@
 // sample_tokens: a token for each row of 129280 bf16, i < sizes[0] <= 64, as its request wants it;
-// tiles of 4096, 1024 candidates kept, rows of a place of 2 per core at a time over 48 cores;
+// tiles of 4096, 1024 candidates kept, up to 2 rows of a place per core at a time over 48 cores;
 // 172,032 bytes of local memory.
 #include "kernel_operator.h"
 using namespace AscendC;
@@ -975,8 +975,10 @@ struct Sampler {
         draftProbs = probs;
     }
 
-    __aicore__ inline void BeginPlace(uint64_t place, const LocalTensor<int32_t>& ids) {
+    __aicore__ inline void BeginPlace(uint64_t place, const LocalTensor<int32_t>& ids,
+                                      uint32_t rows) {
         drafts = ids;
+        drafted = drafted < rows ? drafted : rows - 1;
         recordStart = place * ((ROWS - 1) * TABLE_COLUMNS);
         accepted = 0;
         isOver = false;
@@ -1319,6 +1321,16 @@ struct Sampler {
     }
 };
 
+// The first row from `row` on that begins a place.
+__aicore__ inline uint32_t BeginOf(const LocalTensor<int32_t>& places, uint32_t base, uint32_t row,
+                                   uint32_t stop) {
+    while (row > base && row < stop &&
+           places.GetValue(row - base) == places.GetValue(row - 1 - base)) {
+        row += 1;
+    }
+    return row;
+}
+
 extern "C" __global__ __aicore__ void sample_tokens(GM_ADDR logits, GM_ADDR options, GM_ADDR state,
                                                     GM_ADDR stop_ids, GM_ADDR positions,
                                                     GM_ADDR row_request, GM_ADDR counts,
@@ -1351,18 +1363,22 @@ extern "C" __global__ __aicore__ void sample_tokens(GM_ADDR logits, GM_ADDR opti
     GlobalTensor<int32_t> sizesGm;
     sizesGm.SetGlobalBuffer((__gm__ int32_t*)sizes, 8);
     const uint32_t rows = static_cast<uint32_t>(sizesGm.GetValue(0));
-    // A core has whole places, or rows of one.
+    if (rows == 0) {
+        return;
+    }
     uint32_t share = (rows + BLOCKS - 1) / BLOCKS;
-    while (share % ROWS != 0 && (share > ROWS || ROWS % share != 0)) {
+    while (share < ROWS && ROWS % share != 0) {
         share += 1;
     }
-    const uint32_t first = static_cast<uint32_t>(GetBlockIdx()) * share;
+    uint32_t first = static_cast<uint32_t>(GetBlockIdx()) * share;
     if (first >= rows) {
         return;
     }
-    const uint32_t last = first + share < rows ? first + share : rows;
-    const uint32_t base = first / ROWS * ROWS;
-    const uint32_t count = (last - base + ROWS - 1) / ROWS * ROWS;
+    uint32_t last = first + share < rows ? first + share : rows;
+    // Places that these rows belong to may begin before them and end behind.
+    const uint32_t base = first < ROWS ? 0 : first - (ROWS - 1);
+    const uint32_t stop = last + ROWS - 1 < rows ? last + ROWS - 1 : rows;
+    const uint32_t count = stop - base;
     TPipe pipe;
     Sampler sampler;
     sampler.Init(pipe, logitsGm);
@@ -1391,7 +1407,17 @@ extern "C" __global__ __aicore__ void sample_tokens(GM_ADDR logits, GM_ADDR opti
     idQueue.EnQue(idsLocal);
     idsLocal = idQueue.DeQue<int32_t>();
     LocalTensor<int32_t> tokensLocal = tokenQueue.AllocTensor<int32_t>();
-    for (uint32_t start = base; start < last; start += ROWS) {
+    if (share >= ROWS) {  // a core has whole places: those that begin among its rows
+        first = BeginOf(placesLocal, base, first, stop);
+        last = BeginOf(placesLocal, base, last, stop);
+    }
+    uint32_t own = 1;  // rows of a place
+    uint32_t begin = first;
+    while (begin < last && begin > base &&
+           placesLocal.GetValue(begin - 1 - base) == placesLocal.GetValue(begin - base)) {
+        begin -= 1;
+    }
+    for (uint32_t start = begin; start < last; start += own) {
         const uint64_t place = static_cast<uint64_t>(placesLocal.GetValue(start - base));
         LocalTensor<int32_t> request = requestQueue.AllocTensor<int32_t>();
         CopyIn(request, stateGm[place * STATE_COLUMNS], 1, STATE_COLUMNS * 4, 0, 0);
@@ -1401,8 +1427,12 @@ extern "C" __global__ __aicore__ void sample_tokens(GM_ADDR logits, GM_ADDR opti
         requestQueue.EnQue(request);
         request = requestQueue.DeQue<int32_t>();
         sampler.Begin(request);
-        sampler.BeginPlace(place, idsLocal[start - base]);
-        for (uint32_t i = 0; i < ROWS; ++i) {
+        for (own = 1; own < ROWS && start + own < stop &&
+             placesLocal.GetValue(start + own - base) == placesLocal.GetValue(start - base);) {
+            own += 1;
+        }
+        sampler.BeginPlace(place, idsLocal[start - base], own);
+        for (uint32_t i = 0; i < own; ++i) {
             const uint32_t row = start + i;
             const bool isOwn = first <= row && row < last;
             if (isOwn || sampler.verification == BLOCK) {  // all rows of a block decide together
@@ -1421,7 +1451,9 @@ extern "C" __global__ __aicore__ void sample_tokens(GM_ADDR logits, GM_ADDR opti
         }
         requestQueue.FreeTensor(request);
     }
-    CopyOut(tokensGm[first], tokensLocal, 1, (last - first) * 4, 0, 0);
+    if (first < last) {
+        CopyOut(tokensGm[first], tokensLocal, 1, (last - first) * 4, 0, 0);
+    }
     tokenQueue.FreeTensor(tokensLocal);
     idQueue.FreeTensor(idsLocal);
     placeQueue.FreeTensor(placesLocal);
