@@ -15,6 +15,7 @@ from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.hoist_transposes import HoistTransposes
 from ascendfx.passes.mask_by_addition import MaskByAddition
 from ascendfx.passes.narrow_repeated_inputs import NarrowRepeatedInputs
+from ascendfx.passes.pack_rows import PackRows
 from ascendfx.passes.raise_operations import RaiseOperations
 from ascendfx.passes.recognise_causal_mask import RecogniseCausalMask
 from ascendfx.passes.rules import RULES
@@ -49,6 +50,7 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
     HoistTransposes(),
     MaskByAddition(),
     NarrowRepeatedInputs(),
+    PackRows(),
     RaiseOperations(),
     RecogniseCausalMask(),
     ShareCommon(),

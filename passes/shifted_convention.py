@@ -13,6 +13,7 @@ from ascendfx.ir.ops import (
     CacheWrite,
     GatherRows,
     MoveEntries,
+    PackRows,
     RaggedAttention,
     Rotary,
     SampleDrafts,
@@ -37,6 +38,7 @@ def check_shifted_convention(program: Program) -> int:
     every entry that is written, in prefill and decode steps, and if no entry is read that a step
     has shown to be wrong. So in each step:
 
+    * where rows of the step are packed, they are its own, and tokens that are verified, too;
     * the ids of depth 0 are `shift_tokens` of the step's own ids, those of depth ``j`` of depth
       ``j - 1``, with one and the same last row per request, and the token that was sampled or
       drafted behind it; at the end of a chunk of the prompt, with the prompt's own next token;
@@ -117,9 +119,10 @@ def _own(name: str) -> bool:
 
 
 def _rows_of(trace: StepTrace) -> _Rows:
-    inputs = {name: each.root for name, each in trace.inputs.items()}
+    given = {name: each.root for name, each in trace.inputs.items()}
+    inputs, start = _packed(trace, given)
     verified, aligned = trace.verified, trace.of(AlignDrafts)
-    shared = [inputs[name] for name in ("row_request", "block_table")]
+    shared = [(given if aligned else inputs)["row_request"], given["block_table"]]
     positions, slots = inputs["positions"], inputs["slots"]
     if not trace.of(AdvanceRequests):
         last, known = inputs["logit_rows"], inputs.get("known_tokens")
@@ -136,12 +139,24 @@ def _rows_of(trace: StepTrace) -> _Rows:
     first, ends = None, frozenset({last, accepted})
     for step in aligned:
         names = ("token_ids", "block_table", "state")
-        wanted = (*(inputs[name] for name in names), accepted, new, inputs["recent"], *path)
+        wanted = (*(given[name] for name in names), accepted, new, given["recent"], *path, *start)
         if tuple(each.root for each in step.operands) != wanted:
             _refuse("rows are aligned by other tensors than those of the step", step.location)
         first, positions, slots, last = (each.root for each in step.results[:4])
         _check_hidden(trace, step)
     return _Rows(inputs["token_ids"], first, positions, slots, last, ends, new, None, *shared)
+
+
+def _packed(trace: StepTrace, given: dict[str, Root]) -> tuple[dict[str, Root], list[Root]]:
+    """Return the rows of the main model among the inputs, and where they start if packed."""
+    packs = trace.of(PackRows)
+    if not packs:
+        return given, []
+    names = ("token_ids", "positions", "slots", "row_request")
+    operands, results = ([each.root for each in part] for part in packs[0][1:3])
+    if len(packs) > 1 or operands[:4] != [given[name] for name in (*names[:3], "state")]:
+        _refuse("other rows are packed than those of the step, or twice", packs[-1].location)
+    return {**given, **dict(zip(names, results, strict=False))}, results[4:5]
 
 
 def _check_hidden(trace: StepTrace, aligned: Step) -> None:

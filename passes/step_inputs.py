@@ -7,6 +7,7 @@ from ascendfx.ir.step_state import (
     DRAFT_CANDIDATES,
     OPTION_COLUMNS,
     RECENT_COLUMNS,
+    SIZE_COLUMNS,
     STATE_COLUMNS,
     STEP_COLUMNS,
     STOP_COLUMNS,
@@ -24,6 +25,8 @@ RECENT, HIDDEN_SLOTS, HIDDEN_CACHE = "recent", "hidden_slots", f"{CACHE_PREFIX}h
 COUNTS = f"{CACHE_PREFIX}counts"
 DRAFT_IDS, DRAFT_PROBS = "draft_ids", "draft_probs"
 ANCESTORS = "ancestors"
+SIZES = "sizes"
+"""How much of each tensor a step uses; an input only where a step writes it."""
 PLACES = named_size("places")
 """Requests of a decode step, in every plan of a package."""
 
@@ -70,6 +73,11 @@ def kept_drafts(drafts: int) -> dict[str, TensorType]:
 def token_counts(logits: TensorType) -> TensorType:
     """Return the type of the tokens that each place has, which penalties look at."""
     return TensorType(DType.I32, (PLACES, logits.shape[-1]))
+
+
+def step_sizes() -> TensorType:
+    """Return the type of the sizes of a step, see `ascendfx.ir.step_state.Size`."""
+    return TensorType(DType.I32, (SIZE_COLUMNS,))
 
 
 def known_tokens(drafts: int) -> TensorType:

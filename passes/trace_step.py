@@ -18,6 +18,7 @@ from ascendfx.ir.ops import (
     GatherRows,
     Input,
     MoveEntries,
+    PackRows,
     Param,
     RaggedAttention,
     Rotary,
@@ -105,6 +106,7 @@ _KEPT = (
     CacheWrite,
     GatherRows,
     MoveEntries,
+    PackRows,
     RaggedAttention,
     Rotary,
     SampleDrafts,
@@ -165,13 +167,14 @@ def _walk(
 
 def _result(node: Node, operands: tuple[Trace, ...], root: Root) -> Trace:
     op, alone = node.op, frozenset({root})
-    if isinstance(op, ShiftTokens) or (isinstance(op, AlignDrafts) and root.value.result == 0):
+    rows = isinstance(op, AlignDrafts | PackRows)
+    if isinstance(op, ShiftTokens) or (rows and root.value.result == 0):
         return Trace(root, tokens=alone)
-    if isinstance(op, AlignDrafts) and root.value.result == 1:
+    if rows and root.value.result == 1:
         return Trace(root, positions=alone, counts=True)
     if isinstance(op, BranchDrafts) or (isinstance(op, SampleDrafts) and not root.value.result):
         return Trace(root, tokens=operands[0].tokens)
-    if isinstance(op, AlignDrafts | Constant | Param | SampleDrafts | _Chosen):
+    if isinstance(op, AlignDrafts | Constant | PackRows | Param | SampleDrafts | _Chosen):
         return Trace(root, counts=isinstance(op, Constant | Param))
     if isinstance(op, MoveEntries):
         return operands[root.value.result]

@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cost_model import cost_of_plan
-from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
+from ascendfx.codegen.ascendc.launch_plan import ROW_START, LaunchPlan
 from ascendfx.codegen.ascendc.lowering.lower_program import RESULTS, lower_program
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.codegen.ascendc.weight_spec import WeightSpec
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
 from ascendfx.passes.remark import Remark
-from ascendfx.passes.step_inputs import KNOWN_TOKENS
+from ascendfx.passes.step_inputs import KNOWN_TOKENS, SIZES
 from ascendfx.runtime.device_memory import check_arena
 from ascendfx.runtime.dumps.plan_cost_record import plan_cost_record
 from ascendfx.runtime.dumps.write_dump import DumpWriter
@@ -22,7 +22,9 @@ from ascendfx.runtime.progress import Progress
 
 
 def results_of(program: Program) -> tuple[str, ...]:
-    """Return names for what a step returns: tokens, logits, and drafts if it writes none itself."""
+    """Return names for what a step returns: tokens, logits, where packed rows start, own drafts."""
+    if SIZES in program.main.input_types:
+        return (*RESULTS, ROW_START)
     known = program.main.input_types.get(KNOWN_TOKENS)
     drafts = known.shape[1] if known else 0
     return (*RESULTS, *(f"draft_tokens.{depth}" for depth in range(bind_size(drafts, {}))))

@@ -16,6 +16,7 @@ from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.fuse_mtp import FuseMtp
 from ascendfx.passes.gather_earlier import GatherEarlier
 from ascendfx.passes.graph_pass import ProgramPass
+from ascendfx.passes.pack_rows import PackRows
 from ascendfx.passes.pass_contract import check_own_passes
 from ascendfx.passes.registry import RAISE
 from ascendfx.passes.rule import Rule
@@ -76,7 +77,7 @@ def closing_passes(
     """
     fused = (FuseMtp(tuple(drafts), chaining, branches),) if drafts else ()
     closed = CloseStep(plan, len(drafts), branches)
-    return (closed, *fused, GatherEarlier(), ShareCommon(), DropUnused())
+    return (closed, *fused, GatherEarlier(), PackRows(), ShareCommon(), DropUnused())
 
 
 _CLEAN_UP: tuple[ProgramPass, ...] = (

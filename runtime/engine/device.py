@@ -1,12 +1,14 @@
 """What a group of steps does to the device: places change, prompts are read, n steps run."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import cycle
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendfx.codegen.ascendc.launch_plan import ROW_START
 from ascendfx.ir.step_state import RECENT_COLUMNS, Finish, State
 from ascendfx.runtime.engine.handover import put_rows, take_rows
 from ascendfx.runtime.engine.prefill import (
@@ -244,5 +246,9 @@ class Device:
     def not_finite(self, place: int) -> str:
         """Return which logit was none; a place that has ended keeps computing the same rows."""
         each = self.drafts + 1
-        logits = self.executor.control("decode", "logits")[place * each : (place + 1) * each]
+        start, rows = place * each, each
+        with suppress(KeyError):  # a step whose rows are not packed does not say where they start
+            start = int(self.executor.control("decode", ROW_START)[place])
+            rows = 1 + min(int(self._views["state"][place, State.DRAFTED]), self.drafts)
+        logits = self.executor.control("decode", "logits")[start : start + rows]
         return without_meaning(logits) or "no token is possible"

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.kernel import Direction
-from ascendfx.codegen.ascendc.launch_plan import Buffer, LaunchPlan, Place
+from ascendfx.codegen.ascendc.launch_plan import ROW_START, Buffer, LaunchPlan, Place
 from ascendfx.runtime.emulator.launchers import Launcher
 from ascendfx.runtime.emulator.plan_runner import PlanRunner
 from ascendfx.runtime.emulator.runner_tools import RunnerTools
@@ -70,7 +70,10 @@ class BoundPlan:
         capacities = self._plan.capacities
         advances, drafts = EMITTED in self._controls, capacities.drafts
         step = with_draft_rows(inputs, capacities.tree) if advances else inputs
-        for name, values in host_controls(step, self._controls, capacities.tree).items():
+        packed = ROW_START in self._plan.results
+        drafted = drafts if packed and inputs.rows != inputs.requests else 0
+        controls = host_controls(step, self._controls, capacities.tree, drafted=drafted)
+        for name, values in controls.items():
             _fill(self._controls[name], values)
         sizes = self._controls["sizes"]
         sizes[:] = 0
@@ -78,8 +81,11 @@ class BoundPlan:
         sizes[: len(told)] = told
         self.run_steps(1)
         tokens, logits, *draft_tokens = (
-            first_rows(self.control(name), inputs, every_row=advances, drafts=drafts).copy()
+            first_rows(
+                self.control(name), inputs, every_row=advances, drafts=drafts, packed=packed
+            ).copy()
             for name in self._plan.results
+            if name != ROW_START
         )
         return StepOutputs(tokens, logits, tuple(draft_tokens))
 

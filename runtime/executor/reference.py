@@ -7,10 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.kernel import SIZES_ELEMENTS
-from ascendfx.codegen.ascendc.launch_plan import Capacities
+from ascendfx.codegen.ascendc.launch_plan import ROW_START, Capacities
 from ascendfx.codegen.ascendc.lowering.check_caches import overwritten_inputs
 from ascendfx.codegen.ascendc.lowering.instantiate import SIZES
+from ascendfx.codegen.ascendc.lowering.lower_program import RESULTS
 from ascendfx.ir.interpret import interpret
+from ascendfx.ir.packed_rows import PACKED_ROWS
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
 from ascendfx.ir.tensor_source import TensorsByKey, TensorSource
@@ -62,17 +64,25 @@ class ReferenceExecutor:
         names = program.main.input_types
         advances = EMITTED in names
         step = with_draft_rows(inputs, capacities.tree) if advances else inputs
-        controls = host_controls(step, names, capacities.tree)
+        packed = SIZES in names
+        drafted = capacities.drafts if packed and inputs.rows != inputs.requests else 0
+        controls = host_controls(step, names, capacities.tree, drafted=drafted)
+        if packed:
+            controls[SIZES] = np.zeros(SIZES_ELEMENTS, np.int32)
         outputs = interpret(
             program,
             TensorsByKey(self._weights, {**self._caches, **controls}),
-            sizes={"context": inputs.context},
+            sizes={"context": inputs.context, str(PACKED_ROWS): step.rows},
         )
         caches = len(outputs) - len(self._caches)
         self._caches = dict(zip(self._caches, outputs[caches:], strict=True))
         made = outputs[: len(outputs) - len(_in_place(program))]
+        names = _result_names(program)
+        drafts = capacities.drafts
         tokens, logits, *draft_tokens = (
-            first_rows(each, inputs, every_row=advances, drafts=capacities.drafts) for each in made
+            first_rows(each, inputs, every_row=advances, drafts=drafts, packed=packed)
+            for name, each in zip(names, made, strict=True)
+            if name != ROW_START
         )
         drafted = tuple(each.astype(np.int32) for each in draft_tokens)
         return StepOutputs(tokens.astype(np.int32), logits, drafted)
@@ -99,6 +109,7 @@ class ReferenceExecutor:
         graph = program.main
         rows, requests, context = (int(each) for each in controls[SIZES][:3])
         sizes = {**_sizes(self._capacities[plan]), "rows": rows, "requests": requests}
+        sizes[str(PACKED_ROWS)] = rows
         used = {
             name: _used(controls[name], kind, sizes)
             for name, kind in graph.input_types.items()
@@ -107,8 +118,8 @@ class ReferenceExecutor:
         tensors = TensorsByKey(self._weights, {**self._caches, **used})
         outputs = interpret(program, tensors, sizes={**sizes, "context": context})
         names = _in_place(program)
-        results = _result_names(len(outputs) - len(names))
-        for name, kind, values in zip((*results, *names), graph.output_types, outputs, strict=True):
+        names = (*_result_names(program), *names)
+        for name, kind, values in zip(names, graph.output_types, outputs, strict=True):
             if name in self._caches:
                 self._caches[name] = values
             else:
@@ -121,9 +132,8 @@ class ReferenceExecutor:
         program, sizes = self.programs[plan], _sizes(self._capacities[plan])
         graph = program.main
         kinds = {n: kind for n, kind in graph.input_types.items() if n not in self._caches}
-        results = graph.output_types[: len(graph.outputs) - len(_in_place(program))]
         controls = {name: _zeros(kind, sizes) for name, kind in kinds.items()}
-        for name, kind in zip(_result_names(len(results)), results, strict=True):
+        for name, kind in zip(_result_names(program), graph.output_types, strict=False):
             controls[name] = _zeros(kind, sizes)
         controls[SIZES] = np.zeros(SIZES_ELEMENTS, np.int32)
         self._controls[plan] = controls
@@ -134,7 +144,7 @@ def _sizes(capacities: Capacities) -> dict[str, int]:
     """Return the named sizes of a program at the capacity of its plan."""
     names = ("rows", "requests", "context", "blocks", "table_blocks", "steps")
     sizes: dict[str, int] = {name: getattr(capacities, name) for name in names}
-    return {**sizes, "places": capacities.requests}
+    return {**sizes, "places": capacities.requests, str(PACKED_ROWS): capacities.rows}
 
 
 def _in_place(program: Program) -> list[str]:
@@ -147,9 +157,12 @@ def _in_place(program: Program) -> list[str]:
     ]
 
 
-def _result_names(count: int) -> tuple[str, ...]:
-    drafts = (f"draft_tokens.{i}" for i in range(count - 2))
-    return ("next_tokens", "logits", *drafts)[:count]
+def _result_names(program: Program) -> tuple[str, ...]:
+    """Return the names of what a program returns before what it changes in place."""
+    count = len(program.main.outputs) - len(_in_place(program))
+    if SIZES in program.main.input_types:
+        return (*RESULTS, ROW_START)
+    return (*RESULTS, *(f"draft_tokens.{i}" for i in range(count - 2)))[:count]
 
 
 def _zeros(kind: TensorType, sizes: Mapping[str, int]) -> NDArray[Any]:

@@ -50,7 +50,7 @@ def with_draft_rows(inputs: StepInputs, tree: DraftTree) -> StepInputs:
 
 
 def host_controls(
-    inputs: StepInputs, names: Iterable[str], tree: DraftTree
+    inputs: StepInputs, names: Iterable[str], tree: DraftTree, *, drafted: int = 0
 ) -> dict[str, NDArray[Any]]:
     """Return a value for each control tensor: the step's own, or one that wants nothing.
 
@@ -58,11 +58,13 @@ def host_controls(
         inputs: The step, with the rows of all drafts.
         names: Inputs of the plan; caches and other names are left out.
         tree: The drafts of a request.
+        drafted: How many of them a step without rows for placeholders has rows for.
     """
     requests, drafts = inputs.requests, tree.depth
     state = np.zeros((requests, STATE_COLUMNS), np.int32)
     state[inputs.row_request[::-1], State.LENGTH] = inputs.positions[::-1]  # the first row is last
     state[:, State.LIMIT] = _NO_LIMIT
+    state[:, State.DRAFTED] = drafted
     known: dict[str, NDArray[Any]] = {
         "options": np.zeros((requests, OPTION_COLUMNS), np.float32),
         "state": state,
@@ -82,7 +84,14 @@ def host_controls(
     return {name: known[name] for name in names if name in known}
 
 
-def first_rows(array: NDArray[Any], inputs: StepInputs, *, every_row: bool, drafts: int) -> Any:
+def first_rows(
+    array: NDArray[Any],
+    inputs: StepInputs,
+    *,
+    every_row: bool,
+    drafts: int,
+    packed: bool = False,
+) -> Any:
     """Return what a step says of the rows that the host asked for.
 
     Args:
@@ -90,8 +99,9 @@ def first_rows(array: NDArray[Any], inputs: StepInputs, *, every_row: bool, draf
         inputs: The step as the host gave it.
         every_row: Whether all rows have a result.
         drafts: Draft tokens of a request.
+        packed: Whether the step has no rows for placeholders.
     """
-    if not every_row:
-        return array[: inputs.requests]
-    wanted = array[: inputs.requests * (drafts + 1)]
-    return wanted if inputs.rows != inputs.requests else wanted[:: drafts + 1]
+    rows = inputs.requests * (drafts + 1)
+    if not every_row or inputs.rows != inputs.requests:
+        return array[: rows if every_row else inputs.requests]
+    return array[: inputs.requests] if packed else array[:rows][:: drafts + 1]

@@ -96,7 +96,7 @@ def test_every_closing_pass_keeps_its_fidelity(
 ) -> None:
     found = checks(plan, drafts, branches)
     assert not [f"{each.name}: {each.broken}" for each in found if each.broken]
-    assert len(found) == 4 + bool(drafts)
+    assert len(found) == 5 + bool(drafts)
     assert all(0 <= each.error.max <= each.error.bound < 1e-9 for each in found)
 
 
@@ -227,4 +227,4 @@ def test_nothing_is_said_of_tokens_between_which_nothing_decides() -> None:
     }
     found = checks("decode", 2, tensors=even)
     assert not [each.broken for each in found if each.broken]
-    assert [each.left_out for each in found] == [5, 6, 6, 6, 6]
+    assert [each.left_out for each in found] == [5, 6, 6, 6, 6, 6]

@@ -1,5 +1,6 @@
 """Ways to verify drafts on the bundled model: what each promises of the text, emulated."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -77,6 +78,31 @@ def test_requests_of_one_batch_are_verified_as_each_wants(
     together = answers(served, requests)
     assert together == [answers(served, [each])[0] for each in requests]
     assert together == answers(served, requests[::-1])[::-1]
+
+
+@pytest.mark.parametrize("drafts", [1, 3])
+@pytest.mark.parametrize("verification", ["exact", "rejection", "block"])
+def test_requests_of_one_batch_draft_as_many_tokens_as_each_wants(
+    drafts: int, verification: str, golden: tuple[Golden, ...]
+) -> None:
+    """Rows of a step stand where the drafts of others put them, and nothing depends on that."""
+    served = engine("trained", drafts)
+    greedy = asked(golden, KNOWN, verification=verification)
+    drawn = asked(golden, KNOWN, temperature=0.8, top_p=0.95, verification=verification)
+    for first in range(drafts + 1):
+        wants = [(first + i) % (drafts + 1) for i in range(len(golden))]
+        requests = [
+            replace(each, draft_tokens=want)
+            for texts in (greedy, drawn)
+            for each, want in zip(texts, wants, strict=True)
+        ]
+        together = [tokens for tokens, _ in answers(served, requests)]
+        assert together[: len(golden)] == [each.output_ids[:KNOWN] for each in golden]
+        if verification == "exact":
+            assert together[len(golden) :] == [tokens for tokens, _ in plain_answers(drawn)]
+        elif not first:
+            alone = [answers(served, [each])[0][0] for each in requests[len(golden) :]]
+            assert together[len(golden) :] == alone
 
 
 def test_drawn_drafts_of_a_lossless_verification_are_accepted_more_often(

@@ -9,6 +9,7 @@ from ascendfx.ir.capture.capture_draft import capture_draft
 from ascendfx.ir.capture.capture_module import capture_module
 from ascendfx.ir.program import Program
 from ascendfx.passes.gather_earlier import GatherEarlier
+from ascendfx.passes.pack_rows import PackRows
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING, closing_passes, serving_passes
 from tests.capture.tiny_models import random_weights, tiny_latent
@@ -41,7 +42,12 @@ def serving_forms() -> tuple[Program, Program]:
 
 @cache
 def fused_step(
-    plan: str, drafts: int, *, early: bool = False, branches: tuple[int, ...] = ()
+    plan: str,
+    drafts: int,
+    *,
+    early: bool = False,
+    packed: bool = False,
+    branches: tuple[int, ...] = (),
 ) -> Program:
     """Return a step of the plan with the layer at so many depths.
 
@@ -49,9 +55,10 @@ def fused_step(
         plan: ``decode`` or ``prefill``.
         drafts: Depths.
         early: Whether rows are chosen as early as possible, as in compilations.
+        packed: Whether placeholders have no rows, as in compilations.
         branches: Candidates at each depth of a tree.
     """
     model, draft = (run_pipeline(each, _PLANS[plan])[0] for each in serving_forms())
     passes = closing_passes(plan, (draft,) * drafts, branches=branches)
-    kept = (each for each in passes if early or not isinstance(each, GatherEarlier))
-    return run_pipeline(model, tuple(kept))[0]
+    left = (*(() if early else (GatherEarlier,)), *(() if packed else (PackRows,)))
+    return run_pipeline(model, tuple(each for each in passes if not isinstance(each, left)))[0]

@@ -12,6 +12,7 @@ from ascendfx.ir.ops import (
     CacheWrite,
     GatherRows,
     Input,
+    PackRows,
     RaggedAttention,
     Rotary,
     SampleDrafts,
@@ -48,6 +49,51 @@ def test_fused_steps_keep_the_convention(plan: str, drafts: int, early: bool) ->
     assert check_shifted_convention(program) == drafts
     sizes = {str(node.types[0].shape[0]) for g in program.graphs for node in attentions(g)}
     assert ("requests" in sizes) == early
+
+
+@pytest.mark.parametrize("drafts", [1, 2, 3])
+def test_packed_steps_keep_the_convention(drafts: int) -> None:
+    program = fused_step("decode", drafts, early=True, packed=True)
+    assert check_shifted_convention(program) == drafts
+    sizes = [str(node.types[0].shape[0]) for g in program.graphs for node in attentions(g)]
+    own = ["rows"] * (drafts - 1)  # all but the last depth, which attends with last rows
+    assert sorted(sizes) == sorted(["packed_rows", "requests", *own])
+
+
+# Of steps whose rows are packed.
+PACKED: dict[str, tuple[str, int, type[Op], int, Change, str]] = {
+    "other rows packed": ("decode", 1, PackRows, 0, reads(0, "positions"), "are packed"),
+    "packed by other places": ("decode", 2, PackRows, 0, reads(2, "token_ids"), "are packed"),
+    "other tokens verified": (
+        "decode",
+        1,
+        VerifyDrafts,
+        0,
+        reads_result(0, PackRows, 0, 1),
+        "are verified",
+    ),
+    "rows start elsewhere": (
+        "decode",
+        2,
+        AlignDrafts,
+        0,
+        reads_result(6, VerifyDrafts, 0),
+        "aligned by",
+    ),
+    "other requests": ("decode", 1, ShiftTokens, 0, reads_result(2, PackRows, 0, 1), "last row"),
+    "other slots": ("decode", 1, CacheWrite, -1, reads_result(1, PackRows, 0, 1), "other slots"),
+}
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_packed_steps_changed_by_hand_are_refused(name: str) -> None:
+    plan, drafts, kind, number, change, reason = PACKED[name]
+    program = fused_step(plan, drafts, packed=True)
+    count = sum(isinstance(node.op, kind) for node in program.main.nodes)
+    with pytest.raises(GraphError) as caught:
+        check_shifted_convention(edited(program, kind, number % count, change))
+    assert caught.value.code == "shifted-convention"
+    assert reason in caught.value.reason
 
 
 def attentions(graph: Graph) -> list[Node]:
