@@ -14,9 +14,11 @@ from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.ir.ops.advance_requests import AdvanceRequests
 from ascendfx.ir.size import bind_size
 from ascendfx.ir.text.parser import parse_program
+from ascendfx.passes.pack_rows import PackRows
 from ascendfx.passes.step_inputs import RECENT, decode_controls, recent_tokens
 from ascendfx.runtime.executor.null import NullExecutor
 from ascendfx.runtime.executor.step import StepInputs, StepOutputs
+from ascendfx.runtime.lowering import results_of
 from tests.lowering.serving_programs import V3, serving_program
 from tests.lowering.test_step_lowering import step_text
 
@@ -43,8 +45,9 @@ def main_launches(drafts: int) -> LaunchPlan:
 
 def decode_plan(main: LaunchPlan, batch: int, drafts: int) -> LaunchPlan:
     """Return those launches, and those which verify, draft and prepare the next step."""
+    program = PackRows().run(parse_program(step_text(drafts))).program
     closing = lower_program(
-        parse_program(step_text(drafts)),
+        program,
         target=_TARGET,
         rows=batch * (drafts + 1),
         requests=batch,
@@ -53,6 +56,7 @@ def decode_plan(main: LaunchPlan, batch: int, drafts: int) -> LaunchPlan:
         name="close",
         steps=GROUP,
         drafts=drafts,
+        results=results_of(program),
     )[0]
     # What sampling and several drafts read is here for the engine to write.
     controls = {**decode_controls(drafts), RECENT: recent_tokens()}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendfx.codegen.ascendc.launch_plan import Capacities
+from ascendfx.codegen.ascendc.launch_plan import ROW_START, Capacities
 from ascendfx.ir.step_state import Finish, Option, State, Verification
 from ascendfx.runtime.executor.step import StepExecutor, StepInputs, StepOutputs
 
@@ -94,17 +94,17 @@ class WatchedSteps:
     def _look(self, plan: str, place: int, before: Mapping[str, Array]) -> Taken:
         state, options = before["state"][place], before["options"][place]
         each = before["draft_ids"].shape[1] + 1
+        start = int(self.control(plan, ROW_START)[place])
         after = self.control(plan, "state")[place]
         taken = int(after[State.ACCEPTED] - state[State.ACCEPTED])
         found = Taken(1, int(state[State.DRAFTED]), taken)
         prefix = rejected = 1.0
         for i in range(found.drafts):
-            row = place * each + i
-            logits = self.control(plan, "logits")[row].astype(np.float64)
+            logits = self.control(plan, "logits")[start + i].astype(np.float64)
             if state[State.GENERATED] + i < state[State.MINIMUM]:
                 stops = before["stop_ids"][place]
                 logits[stops[stops >= 0]] = -np.inf
-            draft = int(before["token_ids"][row + 1])
+            draft = int(before["token_ids"][place * each + i + 1])
             q, drawn = draft_shares(before, place, i, draft, logits.size)
             p = shares(logits, float(options[Option.TEMPERATURE]))
             rejected *= min(1.0, float(p[draft] / q[draft]))
