@@ -85,7 +85,7 @@ def expected_fused(
         following = ("token_ids", "positions", "slots")
         parts = {name: each for name, each in unfused.items() if name not in following}
         return replace(closed, parts=parts, made=made, unclear=len(step.requests))
-    more = advanced(step, made, closed.turns) if step.parents else {}
+    more = advanced(step, made, closed.turns, drafts=True) if step.parents else {}
     return replace(closed, parts={**unfused, **more, **found}, made=made)
 
 

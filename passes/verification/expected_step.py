@@ -186,6 +186,15 @@ class Turn:
         """Why it ends, if it does."""
         return self._end()[1]
 
+    @property
+    def rate(self) -> int:
+        """The estimate of acceptance: each draft that was tried weighs a sixteenth."""
+        accepted = len(self.walk) - 1
+        valid = self.step.requests[self.number].valid
+        rejected = int(accepted < self.step.depths[valid - 1])
+        known = int(self.step.controls["state"][self.number, State.RATE])
+        return (known * (16 - accepted - rejected) + 65536 * accepted) // 16
+
     def _end(self) -> tuple[tuple[int, ...], Finish]:
         state, stops = (self.step.controls[name][self.number] for name in ("state", "stop_ids"))
         left = int(state[State.LIMIT] - state[State.GENERATED])
@@ -199,8 +208,17 @@ class Turn:
         return tuple(told), Finish.LIMIT if len(told) == left else Finish.RUNS
 
 
-def advanced(step: DrawnStep, made: Outcome, turns: Mapping[int, Turn]) -> Parts:
-    """Return the control tensors of the next step, as far as drafts say nothing of them."""
+def advanced(
+    step: DrawnStep, made: Outcome, turns: Mapping[int, Turn], *, drafts: bool = False
+) -> Parts:
+    """Return the control tensors of the next step, as far as drafts say nothing of them.
+
+    Args:
+        step: What the step was run on.
+        made: What it does with its requests.
+        turns: What requests that run get out of it.
+        drafts: Whether it has draft layers: then it estimates how often drafts are accepted.
+    """
     state = step.controls["state"].copy()
     parts: Parts = {}
     for number, turn in turns.items():
@@ -208,11 +226,13 @@ def advanced(step: DrawnStep, made: Outcome, turns: Mapping[int, Turn]) -> Parts
         state[number, State.GENERATED] += len(turn.emitted)
         state[number, State.ACCEPTED] += len(turn.walk) - 1
         state[number, State.STEPS] += 1
+        if drafts:
+            state[number, State.RATE] = turn.rate
         if number in made.goes_on:
             state[number, State.LENGTH] += len(turn.walk)
             state[number, State.DRAFTED] = made.drafted[number]
     shown = list(made.shown)
-    known = ("LENGTH", "GENERATED", "FINISHED", "ACCEPTED", "STEPS", "DRAFTED", "PLACE")
+    known = ("LENGTH", "GENERATED", "FINISHED", "ACCEPTED", "RATE", "STEPS", "DRAFTED", "PLACE")
     parts |= {f"state.{name}": numbers(state[shown, State[name]]) for name in known}
     counter = step.controls["step"].copy()
     counter[0] += 1
