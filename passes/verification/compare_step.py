@@ -15,6 +15,9 @@ from ascendfx.passes.verification.run_with_noise import Noisy, tolerance
 LOGITS = -1
 """Stands for the number of a call: what the entry itself makes after the last one."""
 
+GROWTH = 32.0
+"""How much more than the captured program one may round; our own pipeline stays below two."""
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
@@ -59,15 +62,26 @@ def compare_with_truth(number: int, step: Step, truth: Truth) -> Iterator[Differ
         for result, (own, true) in enumerate(zip(call.outputs, known, strict=False)):
             part = truth.part(true[0], step.pick)
             if followed and part is not None and part.shape == own[0].shape:
-                bound = tolerance(own) + tolerance(true)
+                bound = explained(own, true)
                 where = (number, index, result, call.call.callee)
                 yield difference(where, own[0], part, bound)
     entry = step.runner.program.name
     expected = (step.logits(truth), *step.states(truth))
     for place, true in enumerate(expected, start=logits_place(step)):
         own = step.run.outputs[place]
-        bound = tolerance(own) + tolerance(true)
+        bound = explained(own, true)
         yield difference((number, LOGITS, place, entry), own[0], true[0], bound)
+
+
+def explained(own: Noisy, true: Noisy) -> float:
+    """Return how far rounding can move a result from the truth.
+
+    A program answers for its own rounding only as far as that is of the size that the captured one
+    has: ``(x + 1e6) - 1e6`` explains every error it makes.
+    """
+    known = tolerance(true)
+    allowed = min(tolerance(own), GROWTH * known) if known else tolerance(own)
+    return allowed + known
 
 
 def logits_place(step: Step) -> int:

@@ -11,7 +11,7 @@ import pytest
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import GraphBuilder, Node, Value
-from ascendfx.ir.ops import Add, Constant, Iota, Minimum, Multiply, Softmax
+from ascendfx.ir.ops import Add, Constant, Iota, Minimum, Multiply, Softmax, Subtract
 from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
 from ascendfx.passes.random_weights import random_weights
@@ -119,6 +119,32 @@ def test_rounding_is_no_mistake() -> None:
     (check,) = rewrite("v3_halfrope", [Thirds()]).checks
     assert 0 < check.error.max < _FLOAT_ROUNDING
     assert check.error.rms <= check.error.max <= check.error.bound
+
+
+@dataclass(frozen=True, slots=True)
+class Cancellation(ProgramPass):
+    """Writes ``x`` as ``(x + 1e6) - 1e6``: equal over the reals, and 1e6 times as inexact."""
+
+    name: ClassVar[str] = "cancellation"
+    fidelity: ClassVar[Fidelity] = Fidelity.REAL
+
+    def run(self, program: Program) -> PassResult:
+        def emit(
+            b: GraphBuilder, _position: int, node: Node, operands: tuple[Value, ...]
+        ) -> tuple[Value, ...] | None:
+            if not isinstance(node.op, Softmax):
+                return None
+            far = b.add(Constant(1e6, node.types[0].dtype))
+            return (b.add(Subtract(), b.add(Add(), b.add(node.op, *operands), far), far),)
+
+        return PassResult(
+            Program(tuple(rebuild(graph, emit) for graph in program.graphs), program.recipes)
+        )
+
+
+def test_a_program_does_not_explain_its_own_error() -> None:
+    with pytest.raises(GraphError, match="`cancellation` of stage serving is declared real, but"):
+        rewrite("v3_halfrope", [Cancellation()])
 
 
 def test_tokens_are_filled_up_and_checked() -> None:
