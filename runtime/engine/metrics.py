@@ -51,8 +51,13 @@ class Acceptance:
     @classmethod
     def of_state(cls, state: Ints, tree: DraftTree) -> "Acceptance":
         """Return the figures in a row of the tensor `state`."""
-        columns = (State.STEPS, State.GENERATED, State.PROPOSED, State.ACCEPTED)
-        return cls(*state[list(columns)].tolist(), tree.depths[state[State.DRAFTS]])
+        return cls(
+            steps=int(state[State.STEPS]),
+            tokens=int(state[State.GENERATED]),
+            proposed=int(state[State.PROPOSED]),
+            accepted=int(state[State.ACCEPTED]),
+            drafts=tree.depths[state[State.DRAFTS]],
+        )
 
     @property
     def rate(self) -> float:
