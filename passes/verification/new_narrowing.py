@@ -18,7 +18,7 @@ from ascendfx.ir.graph import Graph
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Input, Param
 from ascendfx.ir.tensor_type import DType
-from ascendfx.passes.verification.compare_step import LOGITS
+from ascendfx.passes.verification.changed_functions import changed_functions
 from ascendfx.passes.verification.first_difference import (
     Known,
     Place,
@@ -55,26 +55,12 @@ def holds(wide: DType, narrow: DType) -> bool:
 
 
 def new_narrowing(before: Step, after: Step, truth: Truth) -> Narrowing | None:
-    """Return the first value of ``after`` that ``before`` has in wider formats, if there is one.
-
-    Functions are compared with those of the same call, the entry with the entry. If the number of
-    calls is another one, the entries alone are compared.
-    """
-    calls = [each.call.callee for each in after.run.calls]
-    places = {name: number for number, name in reversed(list(enumerate(calls)))}
-    if len(calls) != len(before.run.calls):
-        places = {}
-    for call in (*sorted(places.values()), LOGITS):
-        graph, old = (_graph(step, call) for step in (after, before))
-        suspects = [] if graph == old else _suspects(graph, old)
+    """Return the first value of ``after`` that ``before`` has in wider formats, if there is one."""
+    for call, graph, old in changed_functions(before, after):
+        suspects = _suspects(graph, old)
         if suspects and (found := _narrowed(before, after, call, suspects, truth)):
             return found
     return None
-
-
-def _graph(step: Step, call: int) -> Graph:
-    program = step.runner.program
-    return program.main if call == LOGITS else program.by_name[step.run.calls[call].call.callee]
 
 
 def _suspects(graph: Graph, old: Graph) -> list[int]:

@@ -18,6 +18,7 @@ from ascendfx.passes.verification.first_difference import Place, find_place
 from ascendfx.passes.verification.follow_truth import Step, Truth, find_truth, follow_truth
 from ascendfx.passes.verification.layer_errors import LayerError, layer_errors
 from ascendfx.passes.verification.new_narrowing import new_narrowing
+from ascendfx.passes.verification.out_of_range import out_of_range
 from ascendfx.passes.verification.reference import reference_of
 from ascendfx.passes.verification.run_with_noise import Noisy
 from ascendfx.passes.verification.stage_name import SERVING
@@ -185,8 +186,8 @@ class PassVerifier:
                     _step_before(before, first), steps[first.step], first, self.truth
                 )
                 return replace(error, worst=worst_place(place)), _moved(first), place, first
-        if narrowed := self._narrowed(before, steps, exact=exact):
-            return error, *narrowed, None
+        if stored := self._stored(before, steps, exact=exact):
+            return error, *stored, None
         if same is False:
             return error, "it is declared bitwise, and bits differ", place, worst
         return error, "", None, None
@@ -195,11 +196,18 @@ class PassVerifier:
         """Return what passes are held to: the truth, or what the last lossy pass made of it."""
         return self._references.get(stage, self._references.get(self.common, self.truth))
 
-    def _narrowed(
+    def _stored(
         self, before: list[Step], steps: list[Step], *, exact: bool
     ) -> tuple[str, Place] | None:
+        """Say what formats do to the program that float64 does not show."""
         if not before:
             return None
+        lost = out_of_range(before[0], steps[0])
+        if lost:
+            told = (
+                f"a value {lost.what} {lost.stored.value}: its largest element is {lost.value:.3g}"
+            )
+            return told, lost.place
         found = new_narrowing(before[0], steps[0], self.truth)
         if found:
             held = (
