@@ -51,8 +51,7 @@ class DeviceSize:
     """A size that the kernel reads from the ``sizes`` tensor when it starts.
 
     Attributes:
-        slot: Index into ``sizes`` (int32): 0 rows, 1 requests, 2 context, 3 pairs of
-            rows and experts, 4 pairs of requests and experts.
+        slot: Index into ``sizes`` (int32), see `ascendfx.ir.step_state.Size`.
         capacity: Largest value the plan allows.
     """
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
-from ascendfx.ir.step_state import Finish, State
+from ascendfx.ir.step_state import RATE_ONE, RATE_SHIFT, Finish, State
 from ascendfx.passes.verification.draw_decode import main_caches, paths_of, piece_of
 from ascendfx.passes.verification.drawn_step import DrawnStep
 from ascendfx.passes.verification.run_with_noise import Noisy, tolerance
@@ -187,13 +187,17 @@ class Turn:
         return self._end()[1]
 
     @property
+    def proposed(self) -> int:
+        """Drafts of the step that could be accepted together."""
+        return self.step.depths[self.step.requests[self.number].valid - 1]
+
+    @property
     def rate(self) -> int:
         """The estimate of acceptance: each draft that was tried weighs a sixteenth."""
-        accepted = len(self.walk) - 1
-        valid = self.step.requests[self.number].valid
-        rejected = int(accepted < self.step.depths[valid - 1])
+        accepted, weights = len(self.walk) - 1, 1 << RATE_SHIFT
+        tried = accepted + (accepted < self.proposed)
         known = int(self.step.controls["state"][self.number, State.RATE])
-        return (known * (16 - accepted - rejected) + 65536 * accepted) // 16
+        return (known * (weights - tried) + RATE_ONE * accepted) // weights
 
     def _end(self) -> tuple[tuple[int, ...], Finish]:
         state, stops = (self.step.controls[name][self.number] for name in ("state", "stop_ids"))
@@ -224,6 +228,7 @@ def advanced(
     for number, turn in turns.items():
         state[number, State.FINISHED] = turn.finish
         state[number, State.GENERATED] += len(turn.emitted)
+        state[number, State.PROPOSED] += turn.proposed
         state[number, State.ACCEPTED] += len(turn.walk) - 1
         state[number, State.STEPS] += 1
         if drafts:
@@ -232,8 +237,7 @@ def advanced(
             state[number, State.LENGTH] += len(turn.walk)
             state[number, State.DRAFTED] = made.drafted[number]
     shown = list(made.shown)
-    known = ("LENGTH", "GENERATED", "FINISHED", "ACCEPTED", "RATE", "STEPS", "DRAFTED", "PLACE")
-    parts |= {f"state.{name}": numbers(state[shown, State[name]]) for name in known}
+    parts |= {f"state.{each.name}": numbers(state[shown, each]) for each in State}
     counter = step.controls["step"].copy()
     counter[0] += 1
     parts["step"] = numbers(counter)

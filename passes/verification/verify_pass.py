@@ -285,7 +285,7 @@ def fidelity_error(
             *table_lines(checks),
         ),
         hint=f"{again}`ascendfx reduce {dump or 'DUMP'} -o case.json` makes a small case of it; if "
-        "the pass is yours, run that in the folder of its module, or with PYTHONPATH",
+        "the pass is yours, run that in the folder of its module with --allow-code",
     )
 
 

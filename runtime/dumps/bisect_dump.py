@@ -28,7 +28,6 @@ class Culprit:
         after: The program that it made.
         check: What differs, and where.
         rule: The rule of the pass without which nothing differs; empty if that is not known.
-        not_importable: Why the pass could not be run again, for its rules; empty if it was.
     """
 
     stage: DumpedStage
@@ -37,7 +36,6 @@ class Culprit:
     after: Program
     check: PassCheck
     rule: str = ""
-    not_importable: str = ""
 
 
 @dataclass(frozen=True)
@@ -139,9 +137,8 @@ def bisect_dump(
             culprit = Culprit(stage, entry, before, after, check)
             try:
                 rewrite = restore_pass(entry.form, allow_code=allow_code)
-            except GraphError as error:
-                why = f"{error.reason}\nhint: {error.hint}"
-                return Bisected(checks, replace(culprit, not_importable=why))
+            except GraphError:  # the caller was told by `lost_passes`
+                return Bisected(checks, culprit)
             rule = _blamed_rule(culprit, rewrite, verifier)
             return Bisected(checks, replace(culprit, rule=rule))
     progress("compare", total, total)

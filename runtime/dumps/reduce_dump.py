@@ -1,6 +1,7 @@
 """From a dump to the smallest case of its first mistake."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from ascendfx.ir.diagnostic import GraphError
@@ -23,12 +24,10 @@ class ReducedDump:
     Attributes:
         culprit: The pass.
         reduced: The case.
-        not_importable: Why the pass was not run again; empty if it was.
     """
 
     culprit: Culprit
     reduced: Reduced
-    not_importable: str = ""
 
 
 def reduce_dump(
@@ -62,11 +61,8 @@ def reduce_dump(
             hint=_LOOK,
         )
     rewrite: ProgramPass | None = None
-    why = ""
-    try:
+    with suppress(GraphError):  # the caller was told by `lost_passes`
         rewrite = restore_pass(culprit.entry.form, allow_code=allow_code)
-    except GraphError as error:
-        why = f"{error.reason}\nhint: {error.hint}"
     broken = Broken(
         culprit.before,
         culprit.after,
@@ -84,7 +80,7 @@ def reduce_dump(
             reason=f"the difference that pass `{culprit.entry.name}` makes needs the whole program",
             hint=_LOOK,
         )
-    return ReducedDump(culprit, reduced, why)
+    return ReducedDump(culprit, reduced)
 
 
 def _is_closing(culprit: Culprit) -> bool:

@@ -13,6 +13,7 @@ from ascendfx.codegen.ascendc.lowering.instantiate import SIZES
 from ascendfx.codegen.ascendc.lowering.lower_function import FunctionPlan
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.codegen.ascendc.weight_spec import evaluate_weight
+from ascendfx.ir.step_state import Size
 from ascendfx.ir.tensor_type import TensorType
 from ascendfx.runtime.emulator import build_kernels
 
@@ -57,7 +58,8 @@ class FunctionRunner:
             memory[spec.name] = _bytes(evaluate_weight(spec, parameters))
         rows = plan.capacities.rows
         sizes = np.zeros(SIZES_ELEMENTS, np.int32)
-        sizes[0], sizes[3] = rows, rows * plan.capacities.pairs_per_row
+        sizes[Size.ROWS] = rows
+        sizes[Size.PAIRS] = rows * plan.capacities.pairs_per_row
         memory[SIZES] = _bytes(sizes)
         for launch in plan.launches:
             kernel = plan.kernel_by_name[launch.kernel]

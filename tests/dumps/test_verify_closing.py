@@ -173,6 +173,19 @@ MISTAKES = {
         ),
         "cache.draft.1",
     ),
+    "packed rows at the place of their request": Closing(
+        Bug(
+            "pack_rows",
+            "dict(zip(_PACKED, made, strict=False))",
+            'dict(zip(_PACKED, made, strict=False)) | {"positions": made[3]}',
+            "PackRows",
+        ),
+        "logits",
+    ),
+    "packed rows verified as if all were there": Closing(
+        Bug("pack_rows", "case ops.VerifyDrafts():", "case ops.VerifyTree():", "PackRows"),
+        "cache.draft.0",
+    ),
 }
 
 

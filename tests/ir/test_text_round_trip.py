@@ -203,6 +203,9 @@ def test_a_recipe_that_is_given_twice_is_refused_at_its_line() -> None:
     ("value", "kind"), [("-128", "i8"), ("3.0", "i32"), ("true", "bool"), ("-inf", "f32")]
 )
 def test_constants_of_their_formats_are_read(value: str, kind: str) -> None:
-    parse_program(
+    graph = parse_program(
         f"graph @g {{\n%0 = constant {{value={value}, dtype={kind}}} : {kind}[]\nreturn %0\n}}"
-    )
+    ).main
+    (node,) = graph.nodes
+    assert isinstance(node.op, ops.Constant)
+    assert node.op.value == (value == "true" if kind == "bool" else float(value))

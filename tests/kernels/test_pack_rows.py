@@ -107,7 +107,7 @@ def test_every_plan_fits_local_memory(requests: int, drafts: int, pairs: int) ->
 
 
 def test_goldens(golden: Golden) -> None:
-    requests, rows = DeviceSize(1, 64), DeviceSize(5, 192)
+    requests, rows = DeviceSize(1, 64), DeviceSize(_ROWS, 192)
     pack = plan_pack_rows(requests=requests, drafts=2, pairs=8, target=TARGET)
     golden.check("ascendc/pack_rows.cpp", emit_pack_rows(pack, "pack").source)
     verify = plan_verify_drafts(requests=requests, drafts=2, rows=rows, target=TARGET)
