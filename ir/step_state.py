@@ -42,8 +42,8 @@ class State(enum.IntEnum):
     PLACE = 13
     """The request's place in the decode batch, which is its row of the tables that plans share."""
     ADAPTIVE = 14
-    """0: the request named its DRAFTS; 1: the step chooses them by RATE, or, where element 1 of ``step``
-    is `HELD`, the host between groups."""
+    """0: the request named its DRAFTS; 1: the step chooses them by RATE, or, where element 1 of
+    ``step`` is `HELD`, the host between groups."""
 
 
 class Option(enum.IntEnum):

@@ -102,9 +102,8 @@ CASES: dict[str, tuple[Damage, str, str]] = {
     ),
     "weights are a folder": (
         lambda folder: ((folder / WEIGHTS).unlink(), (folder / WEIGHTS).mkdir()),
-        "error[damaged-file]: {folder}/model.safetensors is not a complete safetensors file: it is "
-        "no regular file",
-        "",
+        "error[damaged-file]: {folder}/model.safetensors is a folder, no file",
+        "get the file again",
     ),
     "index without a map": (
         lambda folder: bad_index(folder, {}),
