@@ -229,14 +229,11 @@ class _Attempt:
 
 
 def _too_small(pattern: Pattern, holes: Mapping[str, Any]) -> str:
-    """Return which axis is smaller than the identity is stated for; named sizes are positive."""
+    """Return which axis has no elements; named sizes are positive."""
     letters = {n for form in pattern.forms.values() for axis in form.axes for n in names_in(axis)}
     for letter in sorted(letters & holes.keys()):
-        size, least = holes[letter], pattern.rule.minimum.get(letter, 1)
-        if isinstance(size, int) and size < least:
-            return (
-                f"the axis `{letter}` has {size} elements, the rule is stated for {least} or more"
-            )
+        if isinstance(holes[letter], int) and holes[letter] < 1:
+            return f"the axis `{letter}` has no elements, of which the rule says nothing"
     return ""
 
 

@@ -158,8 +158,8 @@ class Rule:
             operation of the left side must take them as indices of that size, or the sides must
             be equal for other integers too; or a precondition makes sure of it:
         below_by: Integer operands and the `Precondition.blocks` that keeps them below.
-        minimum: Smallest size of an axis letter for which the identity is stated; else 1. A site
-            with fewer elements does not match (named sizes are positive).
+        minimum: Smallest size of an axis letter that the proof takes; else 1. A site with an
+            empty axis does not match (named sizes are positive).
         when: Conditions a site must meet.
         proof: How the identity is shown for all values.
         values: Ranges of float operands, by name; `Values()` for those not named.

@@ -131,7 +131,7 @@ def capture_draft(
     renamed = ModuleSource(
         {_key(name, keys): tensor for name, tensor in own.tensors.items()},
         {_key(name, keys): kind for name, kind in formats.items()},
-        {_key(name, keys): version for name, version in own.versions.items()},
+        {},
     )
     source = LayeredSource((captured.source, ArraySource(traced.constants), renamed))
     return replace(

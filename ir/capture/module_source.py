@@ -1,5 +1,6 @@
 """The parameters and buffers of a live module as a source of tensors."""
 
+import zlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,20 +22,22 @@ class ModuleSource:
     """Tensors of a module, shared with it and not copied.
 
     They are read more than once: an engine has one set of weights, a package another one if the
-    module was changed in between. PyTorch counts changes in place, so this is seen (changes through
-    ``tensor.data`` are not counted).
+    module was changed between the first reading and a later one. PyTorch counts changes in place,
+    so this is seen: where the count differs, the bytes must not (`Module.double` and back again
+    count, too). Changes through ``tensor.data`` are not counted.
 
     Complex tensors are two tensors, ``<key>.real`` and ``<key>.imag``.
 
     Attributes:
         tensors: The module's tensors by every name they have.
         formats: Element formats to convert to when loading, where they differ.
-        versions: How often each was changed before it was taken; None: PyTorch does not count.
+        read: Of each tensor that was read, how often it had been changed (None: PyTorch does not
+            count), and the CRC-32 of its bytes.
     """
 
     tensors: Mapping[str, Tensor]
     formats: Mapping[str, DType]
-    versions: Mapping[str, int | None]
+    read: dict[str, tuple[int | None, int]]
 
     def keys(self) -> Collection[str]:
         """Return the keys of all tensors."""
@@ -52,16 +55,9 @@ class ModuleSource:
         """Return the values.
 
         Raises:
-            GraphError: The tensor is on the meta device, or was changed in place.
+            GraphError: The tensor is on the meta device, or was changed in place since it was read.
         """
         tensor = self._find(key)
-        if self.versions.get(key) != _version(tensor):
-            raise GraphError(
-                "changed-weights",
-                f"`{key}` was changed in place after the module was compiled: an engine and its "
-                "package would be different models",
-                hint="compile again, or change a copy of the module",
-            )
         if tensor.is_meta:
             raise GraphError(
                 "missing-tensor",
@@ -69,6 +65,16 @@ class ModuleSource:
                 hint="load the weights, or compile the model's directory",
             )
         array = array_of(tensor)
+        version = None if tensor.is_inference() else tensor._version
+        if key not in self.read:
+            self.read[key] = version, _checksum(array)
+        if self.read[key][0] != version and self.read[key][1] != _checksum(array):
+            raise GraphError(
+                "changed-weights",
+                f"`{key}` was changed in place after it was first read: an engine and its package "
+                "would be different models",
+                hint="compile again, or change a copy of the module",
+            )
         return array.astype(self.dtype(key).numpy, copy=False)
 
     def _find(self, key: str) -> Tensor:
@@ -87,12 +93,11 @@ def source_of_module(module: nn.Module, formats: Mapping[str, DType]) -> ModuleS
                 tensors[f"{name}.real"], tensors[f"{name}.imag"] = parts.unbind(-1)
             else:
                 tensors[name] = tensor.detach()
-    versions = {name: _version(tensor) for name, tensor in tensors.items()}
-    return ModuleSource(tensors, formats, versions)
+    return ModuleSource(tensors, formats, {})
 
 
-def _version(tensor: Tensor) -> int | None:
-    return None if tensor.is_inference() else tensor._version
+def _checksum(array: NDArray[Any]) -> int:
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
 
 
 def array_of(tensor: Tensor) -> NDArray[Any]:

@@ -1,5 +1,6 @@
 """Weights that are no numbers, or too large ones: an error that names them; never a wrong token."""
 
+import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -66,18 +67,22 @@ def damageable(
 
 @contextmanager
 def with_number(tensor: StoredTensor, place: int, number: float) -> Iterator[None]:
+    """Damage a file that the model has read, so that nothing but the number shows it."""
     offset = tensor.begin + place * tensor.format.itemsize
+    times = tensor.file.stat()
     with tensor.file.open("r+b") as file:
         file.seek(offset)
         before = file.read(tensor.format.itemsize)
         file.seek(offset)
         file.write(np.array(number, tensor.format).tobytes())
+    os.utime(tensor.file, ns=(times.st_atime_ns, times.st_mtime_ns))
     try:
         yield
     finally:
         with tensor.file.open("r+b") as file:
             file.seek(offset)
             file.write(before)
+        os.utime(tensor.file, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def save(compiled: CompiledModel, folder: Path) -> None:

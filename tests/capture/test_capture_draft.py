@@ -65,21 +65,22 @@ def make_main(**changes: Any) -> Any:
 MAIN = make_main()
 CAPTURED = capture_module(MAIN)
 
-DRAFTS: dict[str, Callable[[], nn.Module]] = {
-    "written out": lambda: WrittenOut(MAIN),
-    "written out, one hidden state": lambda: WrittenOut(MAIN, results=2),
-    "written out, logits": lambda: WrittenOut(MAIN, results=1),
-    "a list of layers": lambda: OfTheModel(MAIN, 3, results=2, listed=True),
-    "a layer in the open": lambda: OfTheModel(MAIN, 1, results=3, listed=False),
-    "layers in the open, logits": lambda: OfTheModel(MAIN, 2, results=1, listed=False),
-    "token-wise": lambda: TokenWise(MAIN),
+DRAFTS: dict[str, Callable[[Any], nn.Module]] = {
+    "written out": lambda main: WrittenOut(main),
+    "written out, one hidden state": lambda main: WrittenOut(main, results=2),
+    "written out, logits": lambda main: WrittenOut(main, results=1),
+    "a list of layers": lambda main: OfTheModel(main, 3, results=2, listed=True),
+    "a layer in the open": lambda main: OfTheModel(main, 1, results=3, listed=False),
+    "layers in the open, logits": lambda main: OfTheModel(main, 2, results=1, listed=False),
+    "token-wise": lambda main: TokenWise(main),
 }
 
 
 @cache
 def captured_with(name: str) -> tuple[CapturedModel, nn.Module]:
-    module = random_weights(DRAFTS[name](), 3)
-    return capture_draft(module, MAIN, CAPTURED), module
+    main = make_main()
+    module = random_weights(DRAFTS[name](main), 3)  # writes the tensors that it shares, too
+    return capture_draft(module, main, capture_module(main)), module
 
 
 @pytest.mark.parametrize("name", DRAFTS)
@@ -145,7 +146,8 @@ def test_what_only_the_logits_need_is_computed_for_the_chosen_rows() -> None:
 
 
 def test_tensors_of_the_model_keep_its_keys_and_others_get_a_prefix() -> None:
-    captured, module = captured_with("written out")
+    module = WrittenOut(MAIN)
+    captured = capture_draft(module, MAIN, CAPTURED)
     (draft,) = captured.drafts
     own = {
         f"draft.{name}" for name in module.state_dict() if not name.startswith(("embed", "head"))

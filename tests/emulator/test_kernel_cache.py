@@ -122,7 +122,7 @@ def test_without_a_home_the_cache_must_be_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Path, "home", no_home)
     with pytest.raises(GraphError, match=r"cache-not-writable.*no home directory") as caught:
         default_cache_dir()
-    assert "--kernel-cache" in caught.value.hint
+    assert "`kernel_cache`" in caught.value.hint  # the command line makes an option of it
 
 
 def test_a_read_only_cache_serves_what_it_has_and_says_so_otherwise(cache: Path) -> None:

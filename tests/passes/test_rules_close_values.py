@@ -189,4 +189,4 @@ def test_an_empty_axis_is_no_site() -> None:
         return [str(each) for each in result.remarks] if result.program is before else []
 
     assert applied(1) == []
-    assert "the axis `k` has 0 elements, the rule is stated for 1 or more" in applied(0)[0]
+    assert "the axis `k` has no elements, of which the rule says nothing" in applied(0)[0]

@@ -18,7 +18,8 @@ ROOT = Path(__file__).parents[2]
 LAYERS = ("ir", "passes", "quant_passes", "codegen", "runtime")
 OPTIONS = options_of(cli)
 PYTHON_ONLY = {
-    "pass a tuple: passes=(MyPass(),)",  # of passes that a caller wrote
+    "pass a tuple: passes=(3,)",  # of passes that a caller wrote
+    "pass a tuple: rules=(rule,), of what ascendfx.rules.register returned",
     "capture the layer with `ascendfx.compile(..., draft=...)`",  # a hand-made program
 }
 PUBLIC = (ascendfx.compile, ascendfx.load, Engine.generate, Engine.save, Limits, Request, Sampling)
