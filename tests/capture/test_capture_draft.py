@@ -66,13 +66,13 @@ MAIN = make_main()
 CAPTURED = capture_module(MAIN)
 
 DRAFTS: dict[str, Callable[[Any], nn.Module]] = {
-    "written out": lambda main: WrittenOut(main),
+    "written out": WrittenOut,
     "written out, one hidden state": lambda main: WrittenOut(main, results=2),
     "written out, logits": lambda main: WrittenOut(main, results=1),
     "a list of layers": lambda main: OfTheModel(main, 3, results=2, listed=True),
     "a layer in the open": lambda main: OfTheModel(main, 1, results=3, listed=False),
     "layers in the open, logits": lambda main: OfTheModel(main, 2, results=1, listed=False),
-    "token-wise": lambda main: TokenWise(main),
+    "token-wise": TokenWise,
 }
 
 
