@@ -23,9 +23,13 @@ PAIR_SLOTS = {
 """Slot of its pairs with experts: of all rows, or of one row for each request."""
 _SUFFIXES = ("", "_requests", "_context", "_pairs", "_request_pairs", "_packed", "_packed_pairs")
 _PAIR_SUFFIXES = {
-    **{Size.PAIRS: "", Size.REQUEST_PAIRS: "_requests", Size.PACKED_PAIRS: "_packed"},
+    Size.PAIRS: "",
+    Size.REQUEST_PAIRS: "_requests",
+    Size.PACKED_PAIRS: "_packed",
     # With one expert per row its pairs are the rows.
-    **{Size.ROWS: "", Size.REQUESTS: "_requests", Size.PACKED_ROWS: "_packed"},
+    Size.ROWS: "",
+    Size.REQUESTS: "_requests",
+    Size.PACKED_ROWS: "_packed",
 }
 
 
