@@ -97,7 +97,7 @@ def source_of_module(module: nn.Module, formats: Mapping[str, DType]) -> ModuleS
 
 
 def _checksum(array: NDArray[Any]) -> int:
-    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data)
 
 
 def array_of(tensor: Tensor) -> NDArray[Any]:
