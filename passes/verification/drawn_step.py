@@ -81,6 +81,11 @@ class DrawnStep:
         """Return where the caches hold a position of a request."""
         return int(self.table[request][position // BLOCK]) * BLOCK + position % BLOCK
 
+    def entries(self, cache: Array, request: int) -> Array:
+        """Return what a cache ``[blocks, block, ...]`` holds of a request before the step."""
+        flat = cache.reshape(-1, *cache.shape[2:])
+        return flat[[self.slot(request, i) for i in range(self.requests[request].length)]]
+
     def blocks(self, request: int) -> Array:
         """Return the blocks of a request."""
         return self.table[request]

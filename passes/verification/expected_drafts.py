@@ -25,12 +25,16 @@ from ascendfx.passes.step_inputs import (
 )
 from ascendfx.passes.verification.drawn_step import DrawnStep
 from ascendfx.passes.verification.expected_step import Expected, advanced
-from ascendfx.passes.verification.run_with_noise import Noisy, tolerance, undisturbed
-from ascendfx.passes.verification.serve_rows import Piece, Served, joined, serve
+from ascendfx.passes.verification.run_with_noise import (
+    Noisy,
+    concatenated,
+    tolerance,
+    undisturbed,
+)
+from ascendfx.passes.verification.serve_rows import Piece, Served, serve
 from ascendfx.passes.verification.step_parts import (
     HIDDEN,
     Parts,
-    concatenated,
     kept_at,
     kept_positions,
     numbers,
@@ -141,7 +145,7 @@ class _Drafts:
         """Return the hidden states of the main model from the first position on."""
         length, first = self._step.requests[number].length, self._first(number)
         before = [self._hidden_before(number, position) for position in range(first, length)]
-        return joined([*before, self._closed.hidden[number]])
+        return concatenated([*before, self._closed.hidden[number]])
 
     def _hidden_before(self, number: int, position: int) -> Noisy:
         cache = self._step.input(self._fused.main, HIDDEN_CACHE)
@@ -200,14 +204,9 @@ class _Drafts:
                     place = self._running.index(number)
                     kept.append(served.entries(own, place, slice(self._end(number))))
                 else:
-                    kept.append(self._drawn_entries(name, number))
+                    cache = self._step.input(self._fused.main, name)
+                    kept.append(undisturbed(self._step.entries(cache, number)))
             self._entries[name] = concatenated(kept)
-
-    def _drawn_entries(self, name: str, number: int) -> Noisy:
-        cache = self._step.input(self._fused.main, name)
-        flat = cache.reshape(-1, *cache.shape[2:])
-        length = self._step.requests[number].length
-        return undisturbed(flat[[self._step.slot(number, p) for p in range(length)]])
 
     def _kept(self) -> Parts:
         if not self._keeps:

@@ -16,7 +16,12 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.step_state import RATE_ONE, RATE_SHIFT, Finish, State
 from ascendfx.passes.verification.draw_decode import main_caches, paths_of, piece_of
 from ascendfx.passes.verification.drawn_step import DrawnStep
-from ascendfx.passes.verification.run_with_noise import Noisy, tolerance
+from ascendfx.passes.verification.run_with_noise import (
+    Noisy,
+    concatenated,
+    tolerance,
+    undisturbed,
+)
 from ascendfx.passes.verification.serve_rows import Piece, serve
 from ascendfx.passes.verification.step_parts import (
     HIDDEN,
@@ -24,7 +29,6 @@ from ascendfx.passes.verification.step_parts import (
     TOKENS,
     Outcome,
     Parts,
-    concatenated,
     entries_after,
     numbers,
 )
@@ -126,7 +130,7 @@ def expected_decode(step: DrawnStep, form: Program, tensors: Mapping[str, Array]
                 end = entries_after(step, made, number)
                 kept.append(served.entries(name, at, slice(end)))
             else:
-                kept.append(_drawn_entries(step, caches[name], number))
+                kept.append(undisturbed(step.entries(caches[name], number)))
         parts[name] = concatenated(kept)
     tokens = {number: turn.tokens for number, turn in turns.items()}
     return Expected(parts, made, hidden, tokens, turns, len(step.requests) - len(shown))
@@ -254,13 +258,6 @@ def advanced(
     if not any(made.drafted):
         parts["token_ids"] = numbers([turns[n].new for n in on])
     return parts
-
-
-def _drawn_entries(step: DrawnStep, cache: Array, number: int) -> Noisy:
-    flat = cache.reshape(-1, *cache.shape[2:])
-    length = step.requests[number].length
-    own = flat[[step.slot(number, position) for position in range(length)]]
-    return own, own
 
 
 def _taken(value: Noisy, rows: list[int]) -> Noisy:

@@ -185,6 +185,12 @@ def undisturbed(value: Array) -> Noisy:
     return value, value
 
 
+def concatenated(values: Sequence[Noisy]) -> Noisy:
+    """Return values one after the other along their first axis; there is at least one."""
+    clean, noisy = (np.concatenate([each[i] for each in values]) for i in (0, 1))
+    return clean, noisy
+
+
 def tolerance(value: Noisy) -> float:
     """Return how far rounding can move any element of ``value``."""
     clean, noisy = value

@@ -8,7 +8,12 @@ import numpy as np
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.passes.serving_steps import cache_names, caches_after
-from ascendfx.passes.verification.run_with_noise import Noisy, NoisyRunner, undisturbed
+from ascendfx.passes.verification.run_with_noise import (
+    Noisy,
+    NoisyRunner,
+    concatenated,
+    undisturbed,
+)
 
 
 @dataclass(frozen=True)
@@ -90,7 +95,9 @@ def serve(
         "block_table": undisturbed(np.arange(origin.size).reshape(len(pieces), blocks)),
         "logit_rows": undisturbed(np.cumsum(counts) - 1),
     }
-    inputs |= {name: joined([piece.given[name] for piece in pieces]) for name in pieces[0].given}
+    inputs |= {
+        name: concatenated([piece.given[name] for piece in pieces]) for name in pieces[0].given
+    }
     inputs |= {name: undisturbed(caches[name][origin]) for name in names}
     sizes = {
         "rows": positions.size,
@@ -110,9 +117,3 @@ def serve(
         caches_after(program, outputs),
         blocks,
     )
-
-
-def joined(values: Sequence[Noisy]) -> Noisy:
-    """Return values one after the other along their first axis."""
-    clean, noisy = (np.concatenate([value[i] for value in values]) for i in (0, 1))
-    return clean, noisy

@@ -251,9 +251,3 @@ def result_of(key: str, names: Sequence[str]) -> int:
 def numbers(values: object) -> Noisy:
     """Return whole numbers without noise."""
     return undisturbed(np.asarray(values, np.int64))
-
-
-def concatenated(values: list[Noisy]) -> Noisy:
-    """Return values one after the other; there is at least one."""
-    clean, noisy = (np.concatenate([each[i] for each in values]) for i in (0, 1))
-    return clean, noisy
