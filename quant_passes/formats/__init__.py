@@ -1,1 +1,1 @@
-"""Number formats as values: how numbers become codes, what the codes mean, and how far off they are."""
+"""Number formats as values: from numbers to codes, what codes mean, and how far off they are."""

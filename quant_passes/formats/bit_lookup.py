@@ -1,9 +1,9 @@
 """Encoding by a table over the leading bits of a float32, exact for every number.
 
-A float32 with its low 16 bits folded into the lowest of the high ones ("was there anything?") is one
-of 65,536 buckets: a single number or all numbers strictly between two. Where both ends of a bucket
-have the same code, so has everything in it, since encoding is monotone. The few other buckets hold a
-border of the format and are searched exactly.
+A float32 with its low 16 bits folded into the lowest of the high ones ("was there anything?") is
+one of 65,536 buckets: a single number or all numbers strictly between two. Where both ends of a
+bucket have the same code, so has everything in it, since encoding is monotone. The few other
+buckets hold a border of the format and are searched exactly.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.ir.kept_roundings import narrow_to_odd
-from ascendfx.quant_passes.formats.format import Float64s
+from ascendfx.quant_passes.formats.format import Float64s, Floats
 
 _CHUNK = 1 << 15
 """Numbers at a time: index and sources stay in the second-level cache."""
@@ -43,11 +43,11 @@ class BitLookup:
         flat = np.ascontiguousarray(values).reshape(-1)
         result = np.empty(flat.size, np.uint8)
         for start in range(0, flat.size, _CHUNK):
-            chunk = flat[start : start + _CHUNK]
-            result[start : start + _CHUNK] = self._encode_chunk(chunk)
+            part = slice(start, start + _CHUNK)
+            result[part] = self._encode_chunk(flat[part])
         return result.reshape(values.shape)
 
-    def _encode_chunk(self, chunk: NDArray[np.float32] | NDArray[np.float64]) -> NDArray[np.uint8]:
+    def _encode_chunk(self, chunk: Floats) -> NDArray[np.uint8]:
         index = _bucket_of(_narrowed(chunk))
         found = np.take(self.codes, index, mode="clip")
         if self.doubtful is not None:
@@ -64,7 +64,7 @@ def bit_lookup(exact: Exact) -> BitLookup:
     return BitLookup(exact, codes, doubtful if doubtful.any() else None)
 
 
-def _narrowed(chunk: NDArray[np.float32] | NDArray[np.float64]) -> NDArray[np.float32]:
+def _narrowed(chunk: Floats) -> NDArray[np.float32]:
     if chunk.dtype == np.float32:
         return chunk.view(np.float32)
     with np.errstate(over="ignore", invalid="ignore"):

@@ -72,8 +72,8 @@ class DFloat11:
         Zeros of either sign, subnormals and mantissas of any kind are kept bit by bit.
 
         Raises:
-            GraphError: `exponent-not-storable`: a magnitude is 2^113 or more, infinite or NaN, which
-                the tables of this format cannot tell from pointers; `not-numbers`: not 16-bit
+            GraphError: `exponent-not-storable`: a magnitude is 2^113 or more, infinite or NaN,
+                which the tables of this format cannot tell from pointers; `not-numbers`: not 16-bit
                 integers.
         """
         raw = _raw_bits(bits)
@@ -195,5 +195,3 @@ def _unpacked_gaps(packed: NDArray[np.uint8]) -> NDArray[np.int64]:
     bits = np.unpackbits(packed)
     whole = bits[: bits.size // _GAP_BITS * _GAP_BITS].reshape(-1, _GAP_BITS)
     return whole.astype(np.int64) @ (1 << np.arange(_GAP_BITS)[::-1])
-
-

@@ -56,7 +56,8 @@ def _decode_threads(
     while alive.size:
         symbols = _symbols(words, threads[alive] * _BITS_PER_THREAD + place[alive], luts)
         lengths = luts[-1][symbols]
-        alive, symbols, lengths = (each[lengths > 0] for each in (alive, symbols, lengths))
+        known = lengths > 0  # behind the last code, anything may stand
+        alive, symbols, lengths = alive[known], symbols[known], lengths[known]
         rounds.append((alive, symbols))
         place[alive] += lengths
         alive = alive[place[alive] < _BITS_PER_THREAD]

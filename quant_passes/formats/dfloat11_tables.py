@@ -45,7 +45,7 @@ def code_tables(counts: Mapping[int, int]) -> CodeTables:
     table, flat = huffman_codes(counts), 1
     while not _fits(table):
         flat += 1
-        table = huffman_codes(counts | dict.fromkeys(rarest[:flat], 1))
+        table = huffman_codes({**counts, **dict.fromkeys(rarest[:flat], 1)})
     end = table.pop(END)
     codes, lengths = np.zeros(256, np.uint64), np.zeros(256, np.uint8)
     for symbol, code in table.items():
@@ -83,8 +83,7 @@ def _decoding_tables(table: Mapping[int, Code]) -> NDArray[np.uint8]:
     luts = np.zeros((len(prefixes), 256), np.uint8)
     for row, prefix in enumerate(prefixes):
         entries = {
-            int(byte.ljust(8, "0"), 2): value
-            for byte, value in _entries(table, prefixes, prefix)
+            int(byte.ljust(8, "0"), 2): value for byte, value in _entries(table, prefixes, prefix)
         }
         value = 0
         for byte in range(256):
@@ -93,9 +92,7 @@ def _decoding_tables(table: Mapping[int, Code]) -> NDArray[np.uint8]:
     return luts
 
 
-def _entries(
-    table: Mapping[int, Code], prefixes: list[str], prefix: str
-) -> list[tuple[str, int]]:
+def _entries(table: Mapping[int, Code], prefixes: list[str], prefix: str) -> list[tuple[str, int]]:
     """Return the next bits, at most a byte, of the codes behind a prefix, and what they lead to."""
     found: list[tuple[str, int]] = []
     for symbol, code in table.items():

@@ -20,6 +20,7 @@ NOT_FINITE = 0xFF
 """The scale byte of a group that holds an infinity or NaN: all of it is NaN."""
 _SMALLEST, _LARGEST = 2.0**-48, 1.5 * 2.0**15
 _BF16_ROUNDOFF = 2.0**-8
+_SEVENTH = float(bfloat16(1 / 7))
 
 Float32s = NDArray[np.float32]
 
@@ -48,8 +49,8 @@ class HiFloat4:
     """Four bits per value (a sign, three of magnitude) and 32 bits per group of 64.
 
     A group has a scale of six bits of exponent and two of mantissa (E6M2, from 2^-48 to
-    1.5 * 2^15), a bit for each eight values and a bit for each four, which double them. The value of
-    a code is ``sign * scale * 2**(bit of 8 + bit of 4) * magnitude / 4`` with a magnitude of 0 to 7.
+    1.5 * 2^15), a bit for each eight values and a bit for each four, which double them. A code with
+    a magnitude of 0 to 7 is ``sign * scale * 2**(bit of 8 + bit of 4) * magnitude / 4``.
 
     ========  ===========================  ===============================================
     stream    shape                        content
@@ -96,7 +97,8 @@ class HiFloat4:
         with np.errstate(invalid="ignore"):
             scaled = _bf16(np.abs(grouped) * reciprocal * halvings)
             magnitude = np.clip(np.floor(np.nan_to_num(4 * scaled) + np.float32(0.5)), 0, 7)
-        elements = magnitude.astype(np.uint8) | (np.signbit(grouped).astype(np.uint8) << 3)
+        sign = np.signbit(grouped).astype(np.uint8) << np.uint8(3)
+        elements: NDArray[np.uint8] = magnitude.astype(np.uint8) | sign
         fours = np.packbits(scales.fours, axis=-1)
         eights = np.packbits(scales.eights, axis=-1)
         metadata = np.concatenate([scales.byte[..., None], eights, fours], axis=-1)
@@ -168,7 +170,7 @@ def _scales(grouped: Float32s) -> _Scales:
     magnitude = np.abs(grouped)
     largest = magnitude.max(axis=-1)
     finite = np.isfinite(largest)
-    wanted = _bf16(np.where(finite, largest, 0) * _bf16(np.float32(1) / np.float32([7])))
+    wanted = _bf16(np.where(finite, largest, 0) * np.float32(_SEVENTH))
     wanted = np.clip(wanted, np.float32(_SMALLEST), np.float32(_LARGEST))
     exponent = np.frexp(wanted)[1] - 1
     quarters = np.rint(np.ldexp(wanted, 2 - exponent)).astype(np.int64)

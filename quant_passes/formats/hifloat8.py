@@ -136,10 +136,7 @@ class HiFloat8:
         return _values()[require_codes(codes, 0, 255, self.name)]
 
     def error_bound(self, values: Floats) -> Float64s:
-        """Return half the gap between the neighbours, for ``hybrid`` the gap and that of `source`.
-
-        A gap is a whole one only where rounding is stochastic; the rounding to `source` comes on top.
-        """
+        """Return half the gap at each number; for ``hybrid`` all of it, and what `source` adds."""
         numbers = np.abs(as_numbers(values).astype(np.float64))
         magnitudes = _magnitudes()[0]
         half = half_gap(magnitudes, numbers)
@@ -250,4 +247,4 @@ def _by_own_bits(
     found = codes[np.minimum(place, len(values) - 1)]
     if form.overflow == "infinity":
         found = np.where(beyond, np.uint8(INFINITY), found)
-    return found | np.where(np.signbit(source), np.uint8(0x80), np.uint8(0))
+    return found | (np.signbit(source).astype(np.uint8) << np.uint8(7))

@@ -23,7 +23,7 @@ def huffman_codes(counts: Mapping[int, int]) -> dict[int, Code]:
     """Return a code for each symbol and for `END`, which is counted once.
 
     The two lightest trees are joined until one is left; of equal weights the tree comes first whose
-    symbols, with their codes so far, are the smaller list. The first tree of a pair is the branch 0.
+    symbols, with their codes so far, are the smaller list. The first one of a pair is branch 0.
 
     Args:
         counts: How often each symbol, a whole number from 0 on, occurs; at least one symbol.
@@ -35,8 +35,6 @@ def huffman_codes(counts: Mapping[int, int]) -> dict[int, Code]:
     while len(heap) > 1:
         first, second = heapq.heappop(heap), heapq.heappop(heap)
         left = [(symbol, (length + 1, bits)) for symbol, (length, bits) in first[1]]
-        right = [
-            (symbol, (length + 1, bits | 1 << length)) for symbol, (length, bits) in second[1]
-        ]
+        right = [(symbol, (length + 1, bits | 1 << length)) for symbol, (length, bits) in second[1]]
         heapq.heappush(heap, (first[0] + second[0], left + right))
     return {symbol: Code(*code) for symbol, code in heap[0][1]}

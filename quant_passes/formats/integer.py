@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.quant_passes.formats.as_numbers import as_numbers, refuse_nan, require_codes
 from ascendfx.quant_passes.formats.format import Codes, Conduct, Float64s, Floats
+from ascendfx.quant_passes.formats.nearest_value import difference_upward
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,8 @@ class Integer:
         # floor(|x| + 0.5) would round twice: 0.5 - 2**-54 + 0.5 is 1 in float64.
         magnitude = np.abs(values)
         floor = np.floor(magnitude)
-        return np.copysign(floor + (magnitude - floor >= 0.5), values)
+        with np.errstate(invalid="ignore"):  # infinity minus itself
+            return np.copysign(floor + (magnitude - floor >= 0.5), values)
 
     def encode(self, values: Floats) -> Codes:
         """Return the nearest code of each number.
@@ -116,5 +118,6 @@ class Integer:
     def error_bound(self, values: Floats) -> Float64s:
         """Return one half inside the range, and never less than the distance to the range."""
         numbers = as_numbers(values).astype(np.float64)
-        outside = np.maximum(self.low - numbers, numbers - self.high)
-        return np.maximum(outside, 0.5)
+        below = difference_upward(float(self.low), numbers)
+        above = difference_upward(numbers, float(self.high))
+        return np.maximum(np.maximum(below, above), 0.5)

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from ascendfx.quant_passes.formats.format import Bools, Float64s
 from ascendfx.quant_passes.formats.nearest_value import first_of_upper
 
-_SIGN = np.uint8(0x80)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MagnitudeCodes:
@@ -40,7 +38,7 @@ class MagnitudeCodes:
         keeps_sign = np.signbit(values)
         if not self.signed_zero:
             keeps_sign &= (found != 0) & ~np.isnan(values)
-        return found | np.where(keeps_sign, _SIGN, np.uint8(0))
+        return found | (keeps_sign.astype(np.uint8) << np.uint8(7))
 
 
 def magnitude_codes(

@@ -1,4 +1,4 @@
-"""From sorted values to the exact borders between them."""
+"""From sorted values to the exact borders between them, and to how far a number is off."""
 
 import numpy as np
 
@@ -17,12 +17,8 @@ def first_of_upper(values: Float64s, tie_goes_up: Bools) -> Float64s:
     Returns:
         ``[n - 1]`` borders. The middle of two float64 need not be a float64; the rest of its sum
         tells on which side of the rounded middle the true one is.
-        Source: Knuth, The Art of Computer Programming 2, section 4.2.2, theorem B (TwoSum).
     """
-    a, b = values[:-1], values[1:]
-    total = a + b
-    part = total - a
-    rest = (a - (total - part)) + (b - part)
+    total, rest = _sum_and_rest(values[:-1], values[1:])
     middle = total / 2
     middle_is_upper = (rest < 0) | ((rest == 0) & tie_goes_up)
     return np.where(middle_is_upper, middle, np.nextafter(middle, np.inf))
@@ -41,5 +37,24 @@ def half_gap(values: Float64s, numbers: Float64s) -> Float64s:
     inside = (upper > 0) & (upper < len(values))
     right = np.minimum(upper, len(values) - 1)
     left = np.maximum(upper - 1, 0)
-    outside = np.minimum(np.abs(numbers - values[0]), np.abs(numbers - values[-1]))
-    return np.where(inside, (values[right] - values[left]) / 2, outside)
+    gap = difference_upward(values[right], values[left]) / 2
+    below = difference_upward(values[0], numbers)
+    above = difference_upward(numbers, values[-1])
+    return np.where(inside, gap, np.maximum(np.maximum(below, above), 0))
+
+
+def difference_upward(a: Float64s | float, b: Float64s | float) -> Float64s:
+    """Return the smallest float64 that is at least ``a - b``."""
+    difference, rest = _sum_and_rest(np.asarray(a, np.float64), -np.asarray(b, np.float64))
+    return np.where(rest > 0, np.nextafter(difference, np.inf), difference)
+
+
+def _sum_and_rest(a: Float64s, b: Float64s) -> tuple[Float64s, Float64s]:
+    """Return a rounded sum and what rounding took from it, exactly.
+
+    Source: Knuth, The Art of Computer Programming 2, section 4.2.2, theorem B (TwoSum).
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = a + b
+        part = total - a
+        return total, (a - (total - part)) + (b - part)

@@ -17,7 +17,8 @@ from ascendfx.quant_passes.packing.nibbles import (
 def pack(codes: NDArray[Any], *, signed: bool = False) -> Bytes:
     """Return ``[ceil(count / 2)]`` bytes of codes of any shape, in C order.
 
-    Code ``2 i`` is the high nibble of byte ``i``, code ``2 i + 1`` the low one, zero behind an odd end.
+    Code ``2 i`` is the high nibble of byte ``i``, code ``2 i + 1`` the low one; behind an odd end
+    stands zero.
 
     Args:
         codes: From -8 to 7 if signed, else from 0 to 15.

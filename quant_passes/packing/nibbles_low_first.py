@@ -1,4 +1,4 @@
-"""Neighbours in a byte, the first one in its low nibble: ONNX INT4 and UINT4 (opset 21), HiFloat4."""
+"""Neighbours in a byte, the first in its low nibble: ONNX INT4, UINT4 (opset 21) and HiFloat4."""
 
 from typing import Any
 
@@ -17,7 +17,8 @@ from ascendfx.quant_passes.packing.nibbles import (
 def pack(codes: NDArray[Any], *, signed: bool = True) -> Bytes:
     """Return ``[ceil(count / 2)]`` bytes of codes of any shape, in C order.
 
-    Code ``2 i`` is the low nibble of byte ``i``, code ``2 i + 1`` the high one, zero behind an odd end.
+    Code ``2 i`` is the low nibble of byte ``i``, code ``2 i + 1`` the high one; behind an odd end
+    stands zero.
 
     Args:
         codes: From -8 to 7 if signed, else from 0 to 15.

@@ -49,9 +49,7 @@ def pack(codes: NDArray[Any], bits: int, *, axis: int = -1) -> NDArray[np.int32]
     return np.moveaxis(words.reshape(*rows.shape[:-1], words.shape[1]), -1, axis)
 
 
-def unpack(
-    packed: NDArray[Any], bits: int, count: int, *, axis: int = -1
-) -> NDArray[np.int8]:
+def unpack(packed: NDArray[Any], bits: int, count: int, *, axis: int = -1) -> NDArray[np.int8]:
     """Return the ``count`` codes along an axis that `pack` made words of.
 
     Raises:
@@ -63,7 +61,11 @@ def unpack(
     if words.dtype.kind not in "iu" or words.dtype.itemsize != 4 or words.shape[-1] != wanted:
         reason = f"{words.shape[-1]} elements of {words.dtype} are not {count} codes of int{bits}"
         raise GraphError("bad-packing", reason, hint=f"they need {wanted} words of 32 bits")
-    flat = words.reshape(math.prod(words.shape[:-1]), wanted).astype(words.dtype.newbyteorder("="), copy=False).view(np.uint32)
+    flat = (
+        words.reshape(math.prod(words.shape[:-1]), wanted)
+        .astype(words.dtype.newbyteorder("="), copy=False)
+        .view(np.uint32)
+    )
     codes = np.empty((len(flat), count), np.int8)
     for part in _parts(len(flat), count):
         codes[part] = _unpacked(flat[part], bits, count)

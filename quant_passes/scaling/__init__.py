@@ -1,1 +1,1 @@
-"""Scales: which values share one, how it follows from them, and tensors of codes with their scales."""
+"""Scales: which values share one, how it follows from them, and tensors of codes and scales."""

@@ -172,7 +172,7 @@ class PerBlock(_Sharing):
         return np.repeat(tall[..., : shape[-2], :], self.columns, axis=-1)[..., : shape[-1]]
 
     def reduce(self, values: NDArray[Any], ufunc: np.ufunc) -> NDArray[Any]:
-        """Return ``ufunc`` over the values of each scale; blocks at the edges hold what is there."""
+        """Return ``ufunc`` over the values of each scale; at the edges, over what is there."""
         target = self.scale_shape(values.shape)
         if values.size == 0:
             return np.zeros(target, values.dtype)

@@ -74,8 +74,9 @@ def places(shape: Shape, granularity: Granularity) -> Iterator[Place]:
     rows = int(np.prod(shape[:-1], dtype=np.int64))
     if not rows or not columns:
         return
-    segment = {PerGroup: "size", PerBlock: "columns"}.get(type(granularity), "")
-    width = getattr(granularity, segment) if segment else 1
+    width = 1
+    if isinstance(granularity, PerGroup | PerBlock):
+        width = granularity.size if isinstance(granularity, PerGroup) else granularity.columns
     wide = columns if columns <= _VALUES else max(1, _VALUES // width) * width
     tall = max(1, _VALUES // wide)
     for top in range(0, rows, tall):
