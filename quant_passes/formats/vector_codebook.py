@@ -61,7 +61,7 @@ class VectorCodebook:
         """Return for ``[*leading, n]`` numbers the ``[*leading, n / d]`` places of their vectors.
 
         Raises:
-            GraphError: `bad-granularity`: the last axis is not a multiple of ``d``; `not-finite`;
+            GraphError: `bad-granularity`: the last axis is not a multiple of ``d``; `values-not-finite`;
                 `nan-has-no-code`; `not-numbers`.
         """
         flat, shape = self._as_vectors(values)
@@ -100,7 +100,7 @@ class VectorCodebook:
         refuse_nan(numbers, "a codebook of vectors")
         if not np.all(np.isfinite(numbers)):
             reason = "a codebook of vectors: an infinity is equally far from all vectors"
-            raise GraphError("not-finite", reason, hint="clip the values before")
+            raise GraphError("values-not-finite", reason, hint="clip the values before")
         shape = (*numbers.shape[:-1], numbers.shape[-1] // self.width)
         return numbers.reshape(-1, self.width), shape
 

@@ -26,7 +26,7 @@ def round_to_nearest(
         rule: How a scale follows from the extrema.
 
     Raises:
-        GraphError: `not-finite`: a value is infinite or not a number; `bad-granularity`;
+        GraphError: `values-not-finite`: a value is infinite or not a number; `bad-granularity`;
             `bad-format`: the rule does not fit the format; `not-numbers`.
     """
     affine = affine_of(extreme_scales(values, form, granularity, rule), granularity, rule)

@@ -84,7 +84,7 @@ class ScaleRule:
         Rows of zeros have scale 1: never 0 and never NaN, whatever the reference does.
 
         Raises:
-            GraphError: `not-finite`: an extremum is infinite or NaN; `bad-format`: the rule needs
+            GraphError: `values-not-finite`: an extremum is infinite or NaN; `bad-format`: the rule needs
                 integer codes and the format has none.
         """
         low, high = (np.asarray(each, self.compute.numpy) for each in (minimum, maximum))
@@ -182,4 +182,4 @@ def _require_finite(low: NDArray[Any], high: NDArray[Any]) -> None:
         f"numbers; the first is [{place}] of {list(low.shape)}"
     )
     hint = "look for damage in the checkpoint or an overflow in calibration; nothing is replaced"
-    raise GraphError("not-finite", reason, hint=hint)
+    raise GraphError("values-not-finite", reason, hint=hint)
