@@ -96,8 +96,8 @@ def _ends_of_buckets() -> tuple[Float64s, Float64s]:
     is_finite = np.isfinite(begin)
     infinite = is_finite & ~np.isfinite(following)
     with np.errstate(invalid="ignore"):
-        first = np.where(is_finite, np.nextafter(begin, sign * np.inf), sign * np.nan)
-        last = np.where(is_finite, np.nextafter(following, 0.0), sign * np.nan)
+        first = np.where(is_finite, np.nextafter(begin, sign * np.inf), np.copysign(np.nan, begin))
+        last = np.where(is_finite, np.nextafter(following, 0.0), np.copysign(np.nan, begin))
     # Finite numbers beyond the largest float32 are narrowed to it, so the last bucket holds them.
     last[infinite] = sign[infinite] * np.finfo(np.float64).max
     first_of_all, last_of_all = np.repeat(begin, 2), np.repeat(begin, 2)

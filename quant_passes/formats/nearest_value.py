@@ -27,15 +27,15 @@ def first_of_upper(values: Float64s, tie_goes_up: Bools) -> Float64s:
 def half_gap(values: Float64s, numbers: Float64s) -> Float64s:
     """Return the distance of each number to its nearest value at most: half the gap it lies in.
 
-    Beyond the outermost values it is the distance to them, exactly.
+    It is the distance itself beyond the outermost values and for numbers that are values.
 
     Args:
         values: ``[n]``, ascending, at least one.
         numbers: Finite; any shape.
     """
     upper = np.searchsorted(values, numbers, side="left")
-    inside = (upper > 0) & (upper < len(values))
     right = np.minimum(upper, len(values) - 1)
+    inside = (upper > 0) & (upper < len(values)) & (values[right] != numbers)
     left = np.maximum(upper - 1, 0)
     gap = difference_upward(values[right], values[left]) / 2
     below = difference_upward(values[0], numbers)

@@ -61,8 +61,8 @@ class VectorCodebook:
         """Return for ``[*leading, n]`` numbers the ``[*leading, n / d]`` places of their vectors.
 
         Raises:
-            GraphError: `bad-granularity`: the last axis is not a multiple of ``d``; `values-not-finite`;
-                `nan-has-no-code`; `not-numbers`.
+            GraphError: `bad-granularity`: the last axis is not a multiple of ``d``;
+                `values-not-finite`; `nan-has-no-code`; `not-numbers`.
         """
         flat, shape = self._as_vectors(values)
         step = max(1, _CHUNK // self.vectors.size)
@@ -77,7 +77,8 @@ class VectorCodebook:
             GraphError: `code-out-of-range`.
         """
         places = require_codes(codes, 0, len(self.vectors) - 1, "a codebook of vectors")
-        return self.vectors[places].reshape(*places.shape[:-1], -1)
+        count = places.shape[-1] if places.ndim else 1
+        return self.vectors[places].reshape(*places.shape[:-1], count * self.width)
 
     def error_bound(self, values: Floats) -> Float64s:
         """Return for each number the distance of its vector to the nearest one of the book.

@@ -1,5 +1,6 @@
 """Parts of a tensor with their scales, small enough that intermediate results cost no memory."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -56,22 +57,23 @@ def row_scales(scales: NDArray[Any], granularity: Granularity, shape: Shape) -> 
             return RowScales(scales.reshape(1, 1), columns)
         case PerBlock():
             tall = np.repeat(scales, granularity.rows, axis=-2)[..., : shape[-2], :]
-            return RowScales(tall.reshape(-1, tall.shape[-1]), granularity.columns)
+            return RowScales(as_rows(tall), granularity.columns)
         case PerGroup():
-            return RowScales(scales.reshape(-1, scales.shape[-1]), granularity.size)
+            return RowScales(as_rows(scales), granularity.size)
         case _:
-            return RowScales(scales.reshape(-1, 1), columns)
+            return RowScales(as_rows(scales), columns)
 
 
 def as_rows(values: NDArray[Any]) -> NDArray[Any]:
     """Return the values as ``[rows, columns]``; a view if they are contiguous."""
-    return values.reshape(-1, values.shape[-1]) if values.ndim else values.reshape(1, 1)
+    columns = values.shape[-1] if values.ndim else 1
+    return values.reshape(math.prod(values.shape[:-1]), columns)
 
 
 def places(shape: Shape, granularity: Granularity) -> Iterator[Place]:
     """Yield slices of ``[rows, columns]`` that cover a tensor, each starting with a segment."""
     columns = shape[-1] if shape else 1
-    rows = int(np.prod(shape[:-1], dtype=np.int64))
+    rows = math.prod(shape[:-1])
     if not rows or not columns:
         return
     width = 1

@@ -84,8 +84,8 @@ class ScaleRule:
         Rows of zeros have scale 1: never 0 and never NaN, whatever the reference does.
 
         Raises:
-            GraphError: `values-not-finite`: an extremum is infinite or NaN; `bad-format`: the rule needs
-                integer codes and the format has none.
+            GraphError: `values-not-finite`: an extremum is infinite or NaN; `bad-format`: the rule
+                needs integer codes and the format has none.
         """
         low, high = (np.asarray(each, self.compute.numpy) for each in (minimum, maximum))
         _require_finite(low, high)

@@ -81,4 +81,6 @@ def test_half_gaps_are_reached(kind: type[E4M3FN | E5M2], reference: type) -> No
     middles = (values[1:] + values[:-1]) / 2
     off = np.abs(kind().decode(kind().encode(middles)) - middles)
     np.testing.assert_array_equal(off, kind().error_bound(middles))
-    np.testing.assert_array_equal(kind().error_bound(np.array(float(ml_dtypes.finfo(reference).max))), 0)
+    np.testing.assert_array_equal(
+        kind().error_bound(np.array(float(ml_dtypes.finfo(reference).max))), 0
+    )

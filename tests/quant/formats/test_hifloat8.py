@@ -14,10 +14,27 @@ from ascendfx.quant_passes.formats.hifloat8 import HiFloat8
 from tests.quant.formats.exact_nearest import nearest_values
 
 EXAMPLES = {
-    **{0x00: 0, 0x08: 1, 0x0C: 1.5, 0x0F: 1.875, 0x10: 2, 0x18: 0.5, 0x1F: 0.9375, 0x20: 4},
-    **{0x30: 0.25, 0x40: 16, 0x50: 2**-4, 0x60: 256, 0x70: 2**-8, 0x7F: 1.5 * 2**-15},
-    **{0x07: 2**-16, 0x01: 2**-22, 0x6E: 2**15, 0x7E: 2**-15, 0xEE: -(2**15)},
-    **{0x6F: math.inf, 0xEF: -math.inf},
+    0x00: 0,
+    0x08: 1,
+    0x0C: 1.5,
+    0x0F: 1.875,
+    0x10: 2,
+    0x18: 0.5,
+    0x1F: 0.9375,
+    0x20: 4,
+    0x30: 0.25,
+    0x40: 16,
+    0x50: 2**-4,
+    0x60: 256,
+    0x70: 2**-8,
+    0x7F: 1.5 * 2**-15,
+    0x07: 2**-16,
+    0x01: 2**-22,
+    0x6E: 2**15,
+    0x7E: 2**-15,
+    0xEE: -(2**15),
+    0x6F: math.inf,
+    0xEF: -math.inf,
 }
 FORM = HiFloat8()
 VALUES = FORM.decode(FORM.every_code())
@@ -58,7 +75,10 @@ def test_underflow_is_at_two_to_the_minus_23() -> None:
 def test_both_overflow_conventions() -> None:
     limit = np.float32(1.25 * 2**15)
     numbers = np.array([np.nextafter(limit, np.float32(0)), limit, -limit, 1e38, np.inf, -np.inf])
-    saturating, infinite = HiFloat8("saturate").encode(numbers), HiFloat8("infinity").encode(numbers)
+    saturating, infinite = (
+        HiFloat8("saturate").encode(numbers),
+        HiFloat8("infinity").encode(numbers),
+    )
     assert saturating.tolist() == [0x6E, 0x6E, 0xEE, 0x6E, 0x6F, 0xEF]
     assert infinite.tolist() == [0x6E, 0x6F, 0xEF, 0x6F, 0x6F, 0xEF]
 
@@ -109,7 +129,7 @@ def test_hybrid_rounding_one_number_at_a_time(source: DType) -> None:
 @pytest.mark.parametrize("overflow", ["saturate", "infinity"])
 def test_hybrid_rounding_keeps_the_values_of_the_format(source: DType, overflow: str) -> None:
     form = HiFloat8(overflow, "hybrid", source)  # pyright: ignore[reportArgumentType]
-    exact = FINITE[FINITE == FINITE.astype(source.numpy).astype(np.float64)]
+    exact = FINITE[FINITE.astype(source.numpy).astype(np.float64) == FINITE]
     np.testing.assert_array_equal(form.decode(form.encode(exact)), exact)
 
 
