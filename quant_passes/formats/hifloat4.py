@@ -3,6 +3,7 @@
 The 910B has no hardware for it: there it is a format of storage and emulation.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,8 @@ from ascendfx.quant_passes.formats.format import Float64s, Floats, GroupCodes
 
 GROUP = 64
 METADATA = 4
+_GROUPS = 1 << 11
+"""Groups encoded at a time."""
 NOT_FINITE = 0xFF
 """The scale byte of a group that holds an infinity or NaN: all of it is NaN."""
 _SMALLEST, _LARGEST = 2.0**-48, 1.5 * 2.0**15
@@ -91,18 +94,14 @@ class HiFloat4:
             GraphError: `bad-granularity`: the last axis is not a multiple of 64; `not-numbers`.
         """
         grouped = _grouped(_in_float32(values))
-        scales = _scales(grouped)
-        reciprocal = _bf16(np.float32(1) / scales.scale)[..., None]
-        halvings = np.ldexp(np.float32(1), -scales.exponents())
-        with np.errstate(invalid="ignore"):
-            scaled = _bf16(np.abs(grouped) * reciprocal * halvings)
-            magnitude = np.clip(np.floor(np.nan_to_num(4 * scaled) + np.float32(0.5)), 0, 7)
-        sign = np.signbit(grouped).astype(np.uint8) << np.uint8(3)
-        elements: NDArray[np.uint8] = magnitude.astype(np.uint8) | sign
-        fours = np.packbits(scales.fours, axis=-1)
-        eights = np.packbits(scales.eights, axis=-1)
-        metadata = np.concatenate([scales.byte[..., None], eights, fours], axis=-1)
-        return GroupCodes(elements.reshape(np.shape(values)), metadata)
+        flat = grouped.reshape(math.prod(grouped.shape[:-1]), GROUP)
+        elements = np.empty(flat.shape, np.uint8)
+        metadata = np.empty((len(flat), METADATA), np.uint8)
+        for begin in range(0, len(flat), _GROUPS):
+            part = slice(begin, begin + _GROUPS)
+            elements[part], metadata[part] = _encoded(flat[part])
+        leading = grouped.shape[:-1]
+        return GroupCodes(elements.reshape(np.shape(values)), metadata.reshape(*leading, METADATA))
 
     def decode(self, codes: GroupCodes) -> Float64s:
         """Return the numbers of the codes, ``[*leading, n]``.
@@ -130,7 +129,7 @@ class HiFloat4:
         return np.where((byte == NOT_FINITE)[..., None], np.nan, signed).reshape(elements.shape)
 
     def error_bound(self, values: Floats) -> Float64s:
-        r"""Return half a step of each value's code and what four roundings to bfloat16 add.
+        r"""Return half a step of each value's code and what roundings before it add.
 
         With :math:`t = |x| / (s 2^e)` and :math:`u = 2^{-8}`, the number that becomes a code is
         :math:`t (1 + \delta)` with :math:`|\delta| \le (1+u)^2 (1 + 2^{-24})^3 - 1 < 2.1 u`: two
@@ -145,6 +144,20 @@ class HiFloat4:
         off = np.maximum(0.125, most - 1.75) + 2.1 * _BF16_ROUNDOFF * size
         narrowing = np.abs(as_numbers(values) - numbers.astype(np.float64))
         return (off * factor).reshape(numbers.shape) + narrowing
+
+
+def _encoded(grouped: Float32s) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return the elements and the bytes of ``[groups, 64]`` numbers."""
+    scales = _scales(grouped)
+    reciprocal = _bf16(np.float32(1) / scales.scale)[..., None]
+    halvings = np.ldexp(np.float32(1), -scales.exponents())
+    with np.errstate(invalid="ignore"):
+        scaled = _bf16(np.abs(grouped) * reciprocal * halvings)
+        magnitude = np.clip(np.floor(np.nan_to_num(4 * scaled) + np.float32(0.5)), 0, 7)
+    sign = np.signbit(grouped).astype(np.uint8) << np.uint8(3)
+    eights, fours = np.packbits(scales.eights, axis=-1), np.packbits(scales.fours, axis=-1)
+    metadata = np.concatenate([scales.byte[..., None], eights, fours], axis=-1)
+    return magnitude.astype(np.uint8) | sign, metadata
 
 
 def _in_float32(values: Floats) -> Float32s:

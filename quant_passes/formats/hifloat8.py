@@ -22,6 +22,8 @@ from ascendfx.quant_passes.formats.nearest_value import half_gap
 NAN, INFINITY, LARGEST = 0x80, 0x6F, 0x6E
 _LARGEST_EXPONENT = 15
 _SMALLEST_EXPONENT = -22
+_CHUNK = 1 << 16
+"""Numbers at a time."""
 
 Source = Literal[DType.F32, DType.F16, DType.BF16]
 
@@ -121,11 +123,12 @@ class HiFloat8:
         numbers = as_numbers(values)
         if self.rounding == "away":
             return _lookup(self.overflow).encode(numbers)
-        source, lowest_bit = _in_source(numbers, self.source)
-        codes = _lookup(self.overflow).encode(source)
-        stochastic = _is_stochastic(source)
-        codes[stochastic] = _by_own_bits(source[stochastic], lowest_bit[stochastic], self)
-        return codes
+        flat = numbers.reshape(-1)
+        codes = np.empty(flat.size, np.uint8)
+        for begin in range(0, flat.size, _CHUNK):
+            part = slice(begin, begin + _CHUNK)
+            codes[part] = _encode_hybrid(flat[part], self)
+        return codes.reshape(numbers.shape)
 
     def decode(self, codes: Codes) -> Float64s:
         """Return the value of each code.
@@ -226,6 +229,14 @@ def _is_stochastic(source: NDArray[np.float32]) -> NDArray[np.bool_]:
     magnitude = np.abs(source)
     near_one = (magnitude >= 2.0**-3) & (magnitude < 2.0**4)
     return np.isfinite(source) & (magnitude >= 2.0**_SMALLEST_EXPONENT) & ~near_one
+
+
+def _encode_hybrid(numbers: NDArray[Any], form: HiFloat8) -> NDArray[np.uint8]:
+    source, bits = _in_source(numbers, form.source)
+    codes = _lookup(form.overflow).encode(source)
+    places = np.flatnonzero(_is_stochastic(source))
+    codes[places] = _by_own_bits(source[places], bits[places], form)
+    return codes
 
 
 def _by_own_bits(

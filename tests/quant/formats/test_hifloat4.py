@@ -127,3 +127,12 @@ def test_leading_axes_and_empty_arrays() -> None:
     np.testing.assert_array_equal(whole.metadata[1, 2, 1:], part.metadata)
     assert FORM.encode(np.zeros((0, 64))).metadata.shape == (0, 1, 4)
     assert FORM.encode(np.zeros((3, 0))).metadata.shape == (3, 0, 4)
+
+
+def test_groups_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = np.random.default_rng(0).standard_normal((3, 256)).astype(np.float32)
+    whole = FORM.encode(numbers)
+    monkeypatch.setattr("ascendfx.quant_passes.formats.hifloat4._GROUPS", 5)
+    parts = FORM.encode(numbers)
+    np.testing.assert_array_equal(parts.elements, whole.elements)
+    np.testing.assert_array_equal(parts.metadata, whole.metadata)

@@ -183,3 +183,11 @@ def test_options_that_do_not_exist(options: dict[str, object], says: str) -> Non
     with pytest.raises(GraphError, match=says) as refused:
         HiFloat8(**options)  # pyright: ignore[reportArgumentType]
     assert refused.value.code == "bad-format"
+
+
+def test_hybrid_numbers_are_put_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = np.random.default_rng(0).standard_normal((7, 9)).astype(np.float32) * 99
+    form = HiFloat8(rounding="hybrid")
+    whole = form.encode(numbers)
+    monkeypatch.setattr("ascendfx.quant_passes.formats.hifloat8._CHUNK", 10)
+    np.testing.assert_array_equal(form.encode(numbers), whole)
