@@ -101,8 +101,9 @@ class DFloat11:
             streams.luts,
             count,
         )
-        if streams.sign_mantissa.size != count or exponent.size != count:
-            reason = f"dfloat11: {count} weights have {streams.sign_mantissa.size} mantissas"
+        mantissas, last = streams.sign_mantissa.size, streams.output_positions[-1:].tolist()
+        if mantissas != count or last != [count]:
+            reason = f"dfloat11: {count} weights have {mantissas} mantissas and end at {last}"
             raise GraphError("damaged-stream", reason, hint="read the file again")
         low = streams.sign_mantissa.astype(np.uint16)
         sign = (low & np.uint16(0x80)) << np.uint16(8)

@@ -41,8 +41,8 @@ class Integer:
     rounding: Literal["even", "away"] = "even"
 
     def __post_init__(self) -> None:
-        if self.bits not in range(2, 9):
-            reason = f"an integer of {self.bits} bits is not known"
+        if not isinstance(self.bits, int) or self.bits not in range(2, 9):  # pyright: ignore[reportUnnecessaryIsInstance]
+            reason = f"an integer of {self.bits!r} bits is not known"
             raise GraphError("bad-format", reason, hint="widths are 2 to 8 bits")
         if self.narrow and not self.signed:
             reason = "an unsigned integer has no lowest negative code to leave out"

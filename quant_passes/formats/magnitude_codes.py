@@ -20,7 +20,7 @@ class MagnitudeCodes:
         borders: ``[n - 1]``, the smallest float64 magnitude with a code further right.
         infinity: The code of positive infinity.
         nan: The code of a positive NaN.
-        signed_zero: Whether numbers that become zero keep their sign, and NaN as well.
+        signed_zero: Whether numbers that become zero keep their sign.
     """
 
     codes: NDArray[np.uint8]
@@ -37,7 +37,7 @@ class MagnitudeCodes:
         found = np.where(np.isnan(values), np.uint8(self.nan), found)
         keeps_sign = np.signbit(values)
         if not self.signed_zero:
-            keeps_sign &= (found != 0) & ~np.isnan(values)
+            keeps_sign &= found != 0
         return found | (keeps_sign.astype(np.uint8) << np.uint8(7))
 
 

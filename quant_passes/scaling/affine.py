@@ -61,12 +61,13 @@ class Affine:
             GraphError: `bad-granularity`: the scales are not those of this shape;
                 `nan-has-no-code`; `not-numbers`.
         """
-        rows = as_rows(as_numbers(values))
-        scale, zero = self._by_row(values.shape)
+        numbers = as_numbers(values)
+        rows, shape = as_rows(numbers), numbers.shape
+        scales = self._by_row(shape)
         codes = np.empty(rows.shape, form.codes)
-        for place in places(values.shape, self.granularity):
-            codes[place] = self._quantize_piece(rows[place], place, (scale, zero), form)
-        return codes.reshape(values.shape)
+        for place in places(shape, self.granularity):
+            codes[place] = self._quantize_piece(rows[place], place, scales, form)
+        return codes.reshape(shape)
 
     def dequantize(self, codes: Codes, form: Format, dtype: DType = DType.F32) -> NDArray[Any]:
         """Return the numbers of the codes in a format of floats, rounded to it once.
@@ -74,11 +75,10 @@ class Affine:
         Raises:
             GraphError: `bad-granularity`; `code-out-of-range`.
         """
-        rows = as_rows(codes)
-        scale, zero = self._by_row(codes.shape)
+        rows, scales = as_rows(codes), self._by_row(codes.shape)
         numbers = np.empty(rows.shape, dtype.numpy)
         for place in places(codes.shape, self.granularity):
-            piece = self._dequantize_piece(rows[place], place, (scale, zero), form)
+            piece = self._dequantize_piece(rows[place], place, scales, form)
             numbers[place] = cast_to(piece, dtype)
         return numbers.reshape(codes.shape)
 
@@ -88,10 +88,11 @@ class Affine:
         Raises:
             GraphError: `bad-granularity`: other shapes; `code-out-of-range`.
         """
-        if codes.shape != of.shape:
-            reason = f"codes {list(codes.shape)} are not those of {list(of.shape)} values"
+        numbers = as_numbers(of)
+        if codes.shape != numbers.shape:
+            reason = f"codes {list(codes.shape)} are not those of {list(numbers.shape)} values"
             raise GraphError("bad-granularity", reason, hint="compare with what was quantized")
-        code_rows, rows = as_rows(codes), as_rows(as_numbers(of))
+        code_rows, rows = as_rows(codes), as_rows(numbers)
         scales, total = self._by_row(codes.shape), 0.0
         for place in places(codes.shape, self.granularity):
             off = self._dequantize_piece(code_rows[place], place, scales, form) - rows[place]

@@ -158,7 +158,8 @@ class PerBlock(_Sharing):
     name = "block"
 
     def __post_init__(self) -> None:
-        _require_positive(min(self.rows, self.columns), "a side of a block")
+        for size in (self.rows, self.columns):
+            _require_positive(size, "a side of a block")
 
     def scale_shape(self, shape: Shape) -> Shape:
         """Return the shape with both last axes divided, rounded up."""
@@ -191,8 +192,8 @@ Granularity: TypeAlias = PerTensor | PerChannel | PerToken | PerGroup | PerBlock
 
 
 def _require_positive(size: int, what: str) -> None:
-    if size < 1:
-        reason = f"{what} of {size} values does not exist"
+    if not isinstance(size, int) or size < 1:  # pyright: ignore[reportUnnecessaryIsInstance]
+        reason = f"{what} of {size!r} values does not exist"
         raise GraphError("bad-granularity", reason, hint="sizes are positive whole numbers")
 
 

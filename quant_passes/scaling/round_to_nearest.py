@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.quant_passes.formats.as_numbers import as_numbers
 from ascendfx.quant_passes.formats.format import Format
 from ascendfx.quant_passes.scaling.affine import Affine
@@ -29,8 +30,9 @@ def round_to_nearest(
         GraphError: `values-not-finite`: a value is infinite or not a number; `bad-granularity`;
             `bad-format`: the rule does not fit the format; `not-numbers`.
     """
-    affine = affine_of(extreme_scales(values, form, granularity, rule), granularity, rule)
-    return QuantizedTensor(affine.quantize(values, form), affine, form)
+    numbers = as_numbers(values)
+    affine = affine_of(extreme_scales(numbers, form, granularity, rule), granularity, rule)
+    return QuantizedTensor(affine.quantize(numbers, form), affine, form)
 
 
 def extreme_scales(
@@ -41,6 +43,11 @@ def extreme_scales(
     Raises:
         GraphError: As `round_to_nearest`.
     """
+    if not isinstance(form, Format):  # pyright: ignore[reportUnnecessaryIsInstance]
+        name = getattr(form, "name", type(form).__name__)
+        reason = f"`{name}` has no code per value that a scale could be chosen for"
+        hint = "call encode of a format that brings scales of its own, a codec or a vector codebook"
+        raise GraphError("bad-format", reason, hint=hint)
     numbers = as_numbers(values)
     low, high = (granularity.reduce(numbers, ufunc) for ufunc in (np.minimum, np.maximum))
     return rule.scales(low, high, form)

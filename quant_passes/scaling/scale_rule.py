@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
+from ascendfx.passes.remark import Remark
 from ascendfx.quant_passes.formats.format import Bools, Floats, Format
 from ascendfx.quant_passes.formats.integer import Integer
 from ascendfx.quant_passes.scaling.rounded_to import rounded_to
@@ -33,6 +34,14 @@ class Scales:
     scale: Floats
     zero: Floats | None
     all_zero: Bools
+
+    def remarks(self, name: str) -> tuple[Remark, ...]:
+        """Return a remark if there are scales of zeros only in a tensor called ``name``."""
+        if not self.all_zero.any():
+            return ()
+        count, place = int(self.all_zero.sum()), np.argwhere(self.all_zero)[0].tolist()
+        text = f"{name}: {count} of {self.all_zero.size} scales are 1 because all values are zero"
+        return (Remark(f"{text}; the first is {place}"),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +86,27 @@ class ScaleRule:
     unsigned_zero: Literal["upper", "lower"] = "upper"
     compute: Literal[DType.F32, DType.F64] = DType.F64
     stored: Literal[DType.F64, DType.F32, DType.BF16, DType.F16] = DType.F32
+
+    def __post_init__(self) -> None:
+        """Refuse options that do not exist.
+
+        Raises:
+            GraphError: `bad-scale`.
+        """
+        number = isinstance(self.reach, float | int) and 0 < self.reach < float("inf")
+        limits = (self.smallest_scale, self.largest_scale, self.smallest_magnitude)
+        options = (
+            ("reach", self.reach, number or self.reach in {"top", "half-range"}),
+            ("unsigned_zero", self.unsigned_zero, self.unsigned_zero in {"upper", "lower"}),
+            ("compute", self.compute, self.compute in {DType.F32, DType.F64}),
+            ("stored", self.stored, self.stored.is_float),
+            ("limits", limits, min(limits) >= 0 and self.smallest_scale <= self.largest_scale),
+        )
+        for option, value, known in options:
+            if not known:
+                reason = f"a scale rule cannot have {option} {value!r}"
+                hint = "the options are told in quant_passes/scaling/scale_rule.py"
+                raise GraphError("bad-scale", reason, hint=hint)
 
     def scales(self, minimum: Floats, maximum: Floats, form: Format) -> Scales:
         """Return the scales for extrema of any shape.

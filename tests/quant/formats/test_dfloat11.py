@@ -146,6 +146,7 @@ def test_damage_is_found() -> None:
         replace(streams, encoded_exponent=streams.encoded_exponent[:-300]),
         replace(streams, sign_mantissa=streams.sign_mantissa[:-1]),
         replace(streams, gaps=streams.gaps[:-400]),
+        replace(streams, output_positions=streams.output_positions[:-1]),
         replace(streams, luts=no_lengths),
         replace(streams, luts=wild),
         replace(streams, shape=(9001,)),

@@ -74,7 +74,7 @@ def test_underflow_is_at_two_to_the_minus_23() -> None:
 
 def test_both_overflow_conventions() -> None:
     limit = np.float32(1.25 * 2**15)
-    numbers = np.array([np.nextafter(limit, np.float32(0)), limit, -limit, 1e38, np.inf, -np.inf])
+    numbers = np.array([np.nextafter(limit, np.float32(0)), limit, -limit, 1e300, np.inf, -np.inf])
     saturating, infinite = (
         HiFloat8("saturate").encode(numbers),
         HiFloat8("infinity").encode(numbers),

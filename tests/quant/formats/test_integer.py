@@ -65,6 +65,7 @@ def test_nan_is_refused_with_its_place() -> None:
     ("options", "says"),
     [
         ({"bits": 1}, "an integer of 1 bits is not known"),
+        ({"bits": 4.0}, "an integer of 4.0 bits is not known"),
         ({"bits": 16}, "an integer of 16 bits is not known"),
         ({"bits": 4, "narrow": True, "signed": False}, "no lowest negative code to leave out"),
         ({"bits": 4, "rounding": "up"}, "integers do not round `up`"),

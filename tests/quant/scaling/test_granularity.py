@@ -135,6 +135,8 @@ def test_a_group_that_does_not_divide_gets_proposals(size: int, length: int, nea
     [
         lambda: PerGroup(0),
         lambda: PerGroup(-32),
+        lambda: PerGroup(32.0),  # pyright: ignore[reportArgumentType]
+        lambda: PerBlock(128, "128"),  # pyright: ignore[reportArgumentType]
         lambda: PerBlock(0, 128),
         lambda: PerBlock(128, -1),
         lambda: PerBlock(2, 2).scale_shape((4,)),

@@ -14,9 +14,11 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 from ascendfx.quant_passes.formats.float8 import E4M3FN
 from ascendfx.quant_passes.formats.format import Format
+from ascendfx.quant_passes.formats.hifloat4 import HiFloat4
 from ascendfx.quant_passes.formats.hifloat8 import HiFloat8
 from ascendfx.quant_passes.formats.integer import Integer
 from ascendfx.quant_passes.formats.normal_float4 import NF4
+from ascendfx.quant_passes.formats.vector_codebook import VectorCodebook
 from ascendfx.quant_passes.scaling.affine import Affine
 from ascendfx.quant_passes.scaling.granularity import (
     Granularity,
@@ -285,3 +287,16 @@ def _orderings(weights: NDArray[np.float64]) -> dict[str, bool]:
         "HiFloat8 to 15 below unscaled": error(HiFloat8(), PerChannel(), replace(own, reach=15))
         < float(np.square(HiFloat8().decode(HiFloat8().encode(weights)) - weights).sum()),
     }
+
+
+def test_lists_are_taken() -> None:
+    tensor = round_to_nearest([[1.0, -2.0]], Integer(8), PerToken())  # pyright: ignore[reportArgumentType]
+    assert tensor.codes.tolist() == [[64, -127]]
+    assert tensor.squared_error([[1.0, -2.0]]) < 1e-4  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("form", [HiFloat4(), VectorCodebook(np.eye(2)), "int4"])
+def test_what_has_no_code_per_value_is_refused(form: object) -> None:
+    with pytest.raises(GraphError, match="has no code per value") as refused:
+        round_to_nearest(W, form, PerChannel())  # pyright: ignore[reportArgumentType]
+    assert refused.value.code == "bad-format"

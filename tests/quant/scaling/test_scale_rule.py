@@ -159,6 +159,33 @@ def test_extrema_that_are_not_finite_are_refused(bad: float) -> None:
     )
 
 
+def test_zeros_are_told() -> None:
+    found = DYNAMIC.scales(np.array([[-1.0], [0], [0]]), np.array([[1.0], [0], [0]]), INT4)
+    assert [str(each) for each in found.remarks("w")] == [
+        "w: 2 of 3 scales are 1 because all values are zero; the first is [1, 0]"
+    ]
+    assert DYNAMIC.scales(np.array([-1.0]), np.array([1.0]), INT4).remarks("w") == ()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"reach": "topp"},
+        {"reach": 0},
+        {"reach": float("inf")},
+        {"unsigned_zero": "middle"},
+        {"compute": DType.BF16},
+        {"stored": DType.I8},
+        {"smallest_scale": -1.0},
+        {"smallest_scale": 2.0, "largest_scale": 1.0},
+    ],
+)
+def test_options_that_do_not_exist(options: dict[str, object]) -> None:
+    with pytest.raises(GraphError, match="a scale rule cannot have") as refused:
+        ScaleRule(**options)  # pyright: ignore[reportArgumentType]
+    assert refused.value.code == "bad-scale"
+
+
 @pytest.mark.parametrize("rule", [replace(DYNAMIC, symmetric=False), FULL_RANGE])
 def test_rules_of_integers_refuse_other_formats(rule: ScaleRule) -> None:
     with pytest.raises(GraphError, match="needs integer codes, and float8_e4m3fn has none") as no:
