@@ -67,6 +67,12 @@ def test_rows_have_books_of_their_own(count: int) -> None:
     assert hash(form) == hash(RowCodebooks(books))
 
 
+@pytest.mark.parametrize("more", [0, 50])
+def test_ties_in_rows_go_to_the_lower_value(more: int) -> None:
+    form = RowCodebooks(np.array([[0.0, 1.0, *range(9, 9 + more)]]))
+    assert form.encode(np.array([[0.5, np.nextafter(0.5, 1)]])).tolist() == [[0, 1]]
+
+
 def test_rows_of_other_shapes_are_refused() -> None:
     form = RowCodebooks(np.zeros((2, 4)))
     for attempt in (lambda: form.encode(np.zeros((3, 8))), lambda: form.encode(np.zeros(()))):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -14,8 +14,8 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.quant_passes.formats import dfloat11, dfloat11_decode
 from ascendfx.quant_passes.formats.dfloat11 import DFloat11, _encoded, _unpacked_gaps
 from ascendfx.quant_passes.formats.dfloat11_decode import decode_exponents
-from ascendfx.quant_passes.formats.dfloat11_tables import code_tables
-from ascendfx.quant_passes.formats.huffman import END, huffman_codes
+from ascendfx.quant_passes.formats.dfloat11_tables import _prefixes, code_tables
+from ascendfx.quant_passes.formats.huffman import END, Code, huffman_codes
 from tests.quant.reference_vectors import vectors
 
 CODEC = DFloat11()
@@ -88,6 +88,51 @@ def test_codes_are_at_most_32_bits_and_16_tables() -> None:
     tables = code_tables(counts)
     assert tables.lengths.max() <= 32
     assert len(tables.luts) - 1 <= 16
+
+
+def test_codes_with_too_many_tables_are_flattened() -> None:
+    counts = {symbol: int(1.11**symbol) + 1 for symbol in range(200)}
+    free = huffman_codes(counts)
+    free.pop(END)
+    assert max(code.length for code in free.values()) <= 32
+    assert len(_prefixes(free)) > 16
+    tables = code_tables(counts)
+    assert len(tables.luts) - 1 <= 16
+    symbols = np.arange(200).astype(np.uint8)
+    encoded, gaps, _ = _encoded(symbols, tables, int(tables.lengths[symbols].sum()))
+    got = decode_exponents(encoded, _unpacked_gaps(gaps), tables.luts, 200)
+    np.testing.assert_array_equal(got, symbols)
+
+
+@given(seed=st.integers(0, 2**32), count=st.integers(1, 6000), base=st.floats(1.05, 2.5))
+@settings(max_examples=30)
+def test_the_streams_one_code_at_a_time(seed: int, count: int, base: float) -> None:
+    random = np.random.default_rng(seed)
+    weights = base ** -np.arange(40.0)
+    symbols = random.choice(40, count, p=weights / weights.sum())
+    present = {int(s): int(n) for s, n in zip(*np.unique(symbols, return_counts=True), strict=True)}
+    tables = code_tables(present)
+    text, gaps, positions = "", [], []
+    codes = [
+        *(Code(int(tables.lengths[s]), int(tables.codes[s])) for s in symbols.tolist()),
+        tables.end,
+    ]
+    for place, code in enumerate(codes):
+        if place == count and len(text) % 8 == 0:
+            break  # no end symbol behind a whole byte
+        if len(text) // 64 == len(gaps):
+            gaps.append(len(text) % 64)
+        if len(text) // (64 * 512) == len(positions):
+            positions.append(place)
+        text += format(code.bits, f"0{code.length}b")
+    size = -(-int(tables.lengths[symbols].sum()) // 8)
+    text = text[: 8 * size].ljust(8 * size, "0")
+    gaps += [0] * (512 * -(-size // 4096) - len(gaps))
+    packed = "".join(format(gap, "05b") for gap in gaps)
+    streams = CODEC.encode(symbols.astype(np.uint16) << 7)
+    assert streams.encoded_exponent.tobytes() == bytes.fromhex(f"{int(text, 2):0{2 * size}x}")
+    assert streams.gaps.tobytes() == bytes.fromhex(f"{int(packed, 2):0{len(packed) // 4}x}")
+    assert streams.output_positions.tolist() == [*positions, count]
 
 
 @given(exponents=st.lists(st.integers(0, 40), min_size=1, max_size=40, unique=True), data=st.data())

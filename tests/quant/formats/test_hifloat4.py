@@ -58,17 +58,18 @@ def test_one_group_at_a_time(seed: int, size: int, spread: float) -> None:
 
 
 def test_a_group_by_hand() -> None:
-    """The largest number is 7: the scale is 1, the exponents are 0, but for the group with 7."""
+    """The largest number is 7, so the scale is 1; from 4 and from 2 on, exponents are one."""
     numbers = np.zeros(64, np.float32)
     numbers[:4] = [7, -1.5, 3.5, 0]
     numbers[9] = -0.25
-    numbers[62] = 1.75
+    numbers[16], numbers[24], numbers[62] = 4, 2, 1.75
     codes = FORM.encode(numbers)
-    # Exponent 0, mantissa 4 of 4: byte 48 * 4. Bits: the first eight, the first four.
-    assert codes.metadata.tolist() == [[192, 0b10000000, 0b10000000, 0]]
+    # Exponent 0, mantissa 4 of 4: byte 48 * 4. Then the eights and the fours that are doubled.
+    assert codes.metadata.tolist() == [[192, 0b10100000, 0b10001010, 0]]
     assert codes.elements[:4].tolist() == [7, 8 + 2, 4, 0]
-    assert codes.elements[[9, 62]].tolist() == [8 + 1, 7]
-    assert FORM.decode(codes)[[0, 1, 2, 9, 62]].tolist() == [7, -2, 4, -0.25, 1.75]
+    assert codes.elements[[9, 16, 24, 62]].tolist() == [8 + 1, 4, 4, 7]
+    decoded = FORM.decode(codes)
+    assert decoded[[0, 1, 2, 9, 16, 24, 62]].tolist() == [7, -2, 4, -0.25, 4, 2, 1.75]
 
 
 def test_the_ends_of_the_scale() -> None:

@@ -219,6 +219,14 @@ def test_extreme_sizes_neither_overflow_nor_divide_by_zero(form: Format, size: f
         assert (off <= max(0.2 * size, 2.0**-126)).all()
 
 
+@pytest.mark.parametrize("rule", [FULL_RANGE, ScaleRule()])
+def test_a_range_wider_than_float32_has_a_scale(rule: ScaleRule) -> None:
+    values = np.array([[3e38, -3e38, 1e38]], np.float32)
+    tensor = round_to_nearest(values, Integer(8), PerChannel(), replace(rule, symmetric=False))
+    assert tensor.affine.scale[0, 0] == pytest.approx(6e38 / 255, rel=1e-6)
+    assert (np.abs(tensor.decode(DType.F64) - values) <= 6e38 / 255 * 0.51).all()
+
+
 def test_bytes_when_stored() -> None:
     def size(form: Format, granularity: Granularity, rule: ScaleRule) -> int:
         return round_to_nearest(W, form, granularity, rule).bytes
