@@ -3,16 +3,16 @@
 A weight is ``[*leading, out, in]``, activations are ``[*leading, tokens, in]``; leading axes, such
 as experts, never share a scale unless the whole tensor does.
 
-===========  ==========================  =========================================
-granularity  scales                      values of one scale
-===========  ==========================  =========================================
-PerTensor    ``[1, ..., 1]``             all
-PerChannel   ``[*leading, out, 1]``      a row of a weight
-PerToken     ``[*leading, tokens, 1]``   a row of activations
-PerGroup     ``[*leading, out, in / g]``  ``g`` neighbours in a row
-PerBlock     ``[*leading, ⌈out / r⌉,      ``r`` rows by ``c`` columns; less at the
-             ⌈in / c⌉]``                 lower and right edge
-===========  ==========================  =========================================
+===========  ======================================  ======================================
+granularity  scales                                  values of one scale
+===========  ======================================  ======================================
+PerTensor    ``[1, ..., 1]``                         all
+PerChannel   ``[*leading, out, 1]``                  a row of a weight
+PerToken     ``[*leading, tokens, 1]``               a row of activations
+PerGroup     ``[*leading, out, in / g]``             ``g`` neighbours in a row
+PerBlock     ``[*leading, ⌈out / r⌉, ⌈in / c⌉]``     ``r`` rows by ``c`` columns, less at the
+                                                     lower and the right edge
+===========  ======================================  ======================================
 """
 
 from dataclasses import dataclass
