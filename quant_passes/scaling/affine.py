@@ -38,7 +38,7 @@ class Affine:
     zero: Floats | None
     granularity: Granularity
     zero_first: bool = False
-    compute: Literal[DType.F32, DType.F64] = DType.F64
+    compute: Literal[DType.BF16, DType.F32, DType.F64] = DType.F64
     stored: DType = DType.F32
 
     def __post_init__(self) -> None:

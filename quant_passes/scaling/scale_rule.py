@@ -69,7 +69,7 @@ class ScaleRule:
         zero_first: Whether the zero point is added before rounding; the same for whole ones.
         unsigned_zero: The fixed zero point of symmetric codes without a sign: the upper or the
             lower one of the two codes in the middle (8 or 7 of uint4).
-        compute: Format of the arithmetic; f32 to agree with a reference bit by bit.
+        compute: Format of the arithmetic; f32 or bf16 to agree with a reference bit by bit.
         stored: Format that scales are rounded to before codes are made of them, so that codes are
             those of the scales that a reader finds.
     """
@@ -84,7 +84,7 @@ class ScaleRule:
     clip_zero: bool = False
     zero_first: bool = False
     unsigned_zero: Literal["upper", "lower"] = "upper"
-    compute: Literal[DType.F32, DType.F64] = DType.F64
+    compute: Literal[DType.BF16, DType.F32, DType.F64] = DType.F64
     stored: Literal[DType.F64, DType.F32, DType.BF16, DType.F16] = DType.F32
 
     def __post_init__(self) -> None:
@@ -98,7 +98,7 @@ class ScaleRule:
         options = (
             ("reach", self.reach, number or self.reach in {"top", "half-range"}),
             ("unsigned_zero", self.unsigned_zero, self.unsigned_zero in {"upper", "lower"}),
-            ("compute", self.compute, self.compute in {DType.F32, DType.F64}),
+            ("compute", self.compute, self.compute in {DType.BF16, DType.F32, DType.F64}),
             ("stored", self.stored, self.stored.is_float),
             ("limits", limits, min(limits) >= 0 and self.smallest_scale <= self.largest_scale),
         )

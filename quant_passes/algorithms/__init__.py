@@ -1,0 +1,1 @@
+"""From weights to codes: one algorithm per file, all behind one protocol."""
