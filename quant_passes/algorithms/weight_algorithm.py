@@ -102,18 +102,20 @@ class WeightAlgorithm(Protocol):
 
 
 def require_weight(weight: NDArray[Any]) -> Float64s:
-    """Return a weight ``[out, in]`` in float64, which is not always a copy.
+    """Return a weight ``[out, in]`` in float64, row by row in memory; not always a copy.
+
+    Sums depend on the order in memory, and a result is not to depend on that of the caller.
 
     Raises:
         GraphError: `bad-weight`: other axes; `values-not-finite`; `not-numbers`.
     """
-    numbers = as_numbers(weight).astype(np.float64, copy=False)
+    numbers = as_numbers(weight)
     if numbers.ndim != 2:
         reason = f"a weight is [out, in], and this one is {list(numbers.shape)}"
         raise GraphError("bad-weight", reason, hint="give experts one by one, with their statistics")
     finite = np.isfinite(numbers)
     if finite.all():
-        return numbers
+        return np.ascontiguousarray(numbers, np.float64)
     row, column = np.argwhere(~finite)[0].tolist()
     reason = (
         f"{int((~finite).sum())} of {finite.size} weights are infinite or not numbers; the first "
