@@ -1,15 +1,40 @@
-"""Number formats, scales and codes: ours, and formats of your own.
+"""Number formats, scales, codes and weight algorithms: ours, and those of your own.
 
 >>> from ascendfx import quantization as q
 >>> weight = q.round_to_nearest(w, q.format_named("int4"), q.PerGroup(128))  # doctest: +SKIP
 >>> weight.decode(), weight.bytes, weight.squared_error(w)  # doctest: +SKIP
 >>> q.register_format(MyFormat())  # doctest: +SKIP
+>>> spec = q.WeightSpec(q.format_named("int4"), q.PerGroup(128))
+>>> q.algorithm_named("gptq").quantize(w, spec, q.statistics_of(x))  # doctest: +SKIP
 
 A format of your own has the attributes and methods of `Format`; `check` refuses it with
-counterexamples if it does not do what it declares. Formats, scale rules and layouts are told in
-quant_passes/README.md. Needs no torch.
+counterexamples if it does not do what it declares; `check_algorithm` does the same for algorithms
+of your own. Formats, scale rules, layouts and
+algorithms are told in quant_passes/README.md. Needs no torch.
 """
 
+from ascendfx.quant_passes.algorithms.activation_clipping import (
+    ActivationClipping,
+    learned_activation_clipping,
+)
+from ascendfx.quant_passes.algorithms.check_algorithm import check_algorithm
+from ascendfx.quant_passes.algorithms.gptq import Gptq
+from ascendfx.quant_passes.algorithms.hqq import Hqq
+from ascendfx.quant_passes.algorithms.learned_clipping import LearnedClipping
+from ascendfx.quant_passes.algorithms.lookup_table import LookupTable
+from ascendfx.quant_passes.algorithms.mean_square import MeanSquare
+from ascendfx.quant_passes.algorithms.min_max import MinMax
+from ascendfx.quant_passes.algorithms.percentile import Percentile
+from ascendfx.quant_passes.algorithms.qserve import Qserve
+from ascendfx.quant_passes.algorithms.registry import algorithm_named, register_algorithm
+from ascendfx.quant_passes.algorithms.ssz import MSMODELSLIM_SSZ, OPTIQUANT_SSZ, Ssz
+from ascendfx.quant_passes.algorithms.sszw import Sszw
+from ascendfx.quant_passes.algorithms.weight_algorithm import (
+    QuantizedWeight,
+    StoredWeight,
+    WeightAlgorithm,
+    WeightSpec,
+)
 from ascendfx.quant_passes.formats.check_format import check_format as check
 from ascendfx.quant_passes.formats.codebook import Codebook, RowCodebooks
 from ascendfx.quant_passes.formats.dfloat11 import DFloat11, DFloat11Streams
@@ -40,6 +65,7 @@ from ascendfx.quant_passes.scaling.scale_rule import (
     OPTIQUANT,
     ScaleRule,
 )
+from ascendfx.quant_passes.statistics import InputStatistics, merged, statistics_of, without_tokens
 
 __all__ = [
     "DYNAMIC",
@@ -49,31 +75,56 @@ __all__ = [
     "FP8_DYNAMIC",
     "FULL_RANGE",
     "MSMODELSLIM",
+    "MSMODELSLIM_SSZ",
     "NF4",
     "OMNIQUANT",
     "OPTIQUANT",
+    "OPTIQUANT_SSZ",
+    "ActivationClipping",
     "Affine",
     "Codebook",
     "Conduct",
     "DFloat11",
     "DFloat11Streams",
     "Format",
+    "Gptq",
     "GroupCodes",
     "GroupFormat",
     "HiFloat4",
     "HiFloat8",
+    "Hqq",
+    "InputStatistics",
     "Integer",
+    "LearnedClipping",
+    "LookupTable",
+    "MeanSquare",
+    "MinMax",
     "PerBlock",
     "PerChannel",
     "PerGroup",
     "PerTensor",
     "PerToken",
+    "Percentile",
+    "Qserve",
     "QuantizedTensor",
+    "QuantizedWeight",
     "RowCodebooks",
     "ScaleRule",
+    "Ssz",
+    "Sszw",
+    "StoredWeight",
     "VectorCodebook",
+    "WeightAlgorithm",
+    "WeightSpec",
+    "algorithm_named",
     "check",
+    "check_algorithm",
     "format_named",
+    "learned_activation_clipping",
+    "merged",
+    "register_algorithm",
     "register_format",
     "round_to_nearest",
+    "statistics_of",
+    "without_tokens",
 ]

@@ -81,7 +81,9 @@ def statistics_of(inputs: Floats, *, moments: bool = True, keep: int = 512) -> I
     """
     numbers = as_numbers(inputs).astype(np.float64, copy=False)
     if numbers.ndim == 0:
-        raise GraphError("bad-statistics", "a number alone has no channels", hint="give [tokens, in]")
+        raise GraphError(
+            "bad-statistics", "a number alone has no channels", hint="give [tokens, in]"
+        )
     channels = numbers.shape[-1]
     rows = numbers.reshape(numbers.size // max(1, channels), channels)
     _require_finite(rows)
@@ -102,9 +104,7 @@ def without_tokens(channels: int, *, moments: bool = True, keep: int = 512) -> I
     """Return the statistics of no token at all: the neutral element of `merged`."""
     none = np.zeros(channels)
     square = np.zeros((channels, channels)) if moments else None
-    return InputStatistics(
-        0, none, none, none, square, np.zeros((0, channels)) if keep else None
-    )
+    return InputStatistics(0, none, none, none, square, np.zeros((0, channels)) if keep else None)
 
 
 def merged(first: InputStatistics, second: InputStatistics) -> InputStatistics:
@@ -136,9 +136,7 @@ def merged(first: InputStatistics, second: InputStatistics) -> InputStatistics:
     )
 
 
-def _both(
-    first: Float64s | None, second: Float64s | None
-) -> tuple[Float64s, Float64s] | None:
+def _both(first: Float64s | None, second: Float64s | None) -> tuple[Float64s, Float64s] | None:
     return None if first is None or second is None else (first, second)
 
 

@@ -13,7 +13,7 @@ from ascendfx.quant_passes.scaling.quantized_tensor import QuantizedTensor
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AcrossRows:
-    """A weight ``[out, in]`` by groups: with ``g`` groups, group ``i`` has weights ``i, i + g ...``.
+    """A weight ``[out, in]`` by groups: of ``g`` groups, group ``i`` has weights ``i, i + g ...``.
 
     Attributes:
         groups: ``[g, size]``, a scale per row.

@@ -9,13 +9,13 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.remark import Remark
 from ascendfx.quant_passes.algorithms.columns import Columns, affine_by_columns
 from ascendfx.quant_passes.algorithms.inverse_cholesky import inverse_cholesky
-from ascendfx.quant_passes.algorithms.min_max import MinMax
+from ascendfx.quant_passes.algorithms.min_max import MIN_MAX
 from ascendfx.quant_passes.algorithms.weight_algorithm import (
     QuantizedWeight,
     WeightAlgorithm,
     WeightSpec,
+    require_moments,
     require_option,
-    require_statistics,
     require_weight,
 )
 from ascendfx.quant_passes.formats.format import Codes, Float64s, Floats
@@ -63,8 +63,8 @@ class Gptq:
     damping: float = 0.01
     tokens_per_input: float = 4.0
     dead: Literal["round", "zero", "zero-first"] = "round"
-    scales: WeightAlgorithm = MinMax()
-    fallback: WeightAlgorithm = MinMax()
+    scales: WeightAlgorithm = MIN_MAX
+    fallback: WeightAlgorithm = MIN_MAX
 
     name = "gptq"
     needs = frozenset({"moments"})
@@ -95,16 +95,15 @@ class Gptq:
                 of formats and granularities.
         """
         numbers = require_weight(weight)
-        known = require_statistics(self, numbers, inputs)
-        assert known.moments is not None, "it is among the needs"
+        known, moments = require_moments(self, numbers, inputs)
         wanted = max(1.0, self.tokens_per_input * known.channels)
         if known.tokens < wanted:
             reason = f"{known.tokens} tokens are fewer than {wanted:g}"
             return self._fallen_back(numbers, spec, reason)
-        dead = np.diagonal(known.moments) <= 0
-        order = np.argsort(-np.diagonal(known.moments), kind="stable")
+        dead = np.diagonal(moments) <= 0
+        order = np.argsort(-np.diagonal(moments), kind="stable")
         order = order if self.act_order else np.arange(known.channels)
-        factor, damping = self._factor(known.moments[np.ix_(order, order)], dead[order])
+        factor, damping = self._factor(moments[np.ix_(order, order)], dead[order])
         if factor is None:
             reason = f"X^T X has no Cholesky factor even with damping {_MOST_DAMPING:g}"
             return self._fallen_back(numbers, spec, reason)
@@ -122,7 +121,9 @@ class Gptq:
         if dead.any():
             count, first = int(dead.sum()), int(dead.argmax())
             done = "rounded to nearest" if self.dead == "round" else "zero"
-            text = f"{self.name}: {count} channels had no input and are {done}; the first is {first}"
+            text = (
+                f"{self.name}: {count} channels had no input and are {done}; the first is {first}"
+            )
             told.append(Remark(text))
         if damping != self.damping:
             text = f"{self.name}: damping was raised from {self.damping:g} to {damping:g}"
@@ -204,9 +205,9 @@ def _round_block(
     for i, row in enumerate(current):
         # What all columns before are off is taken at once: reading errors costs less than
         # writing every later column each time.
-        row -= factor[:i, i] @ errors[:i]
-        codes[i], decoded = columns.rounded(row, i, spec.format)
-        errors[i] = (row - decoded) / factor[i, i]
+        updated = row - factor[:i, i] @ errors[:i]
+        codes[i], decoded = columns.rounded(updated, i, spec.format)
+        errors[i] = (updated - decoded) / factor[i, i]
 
 
 def _joined(parts: list[Affine], spec: WeightSpec) -> Affine:

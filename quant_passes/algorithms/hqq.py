@@ -23,6 +23,7 @@ from ascendfx.quant_passes.scaling.affine import Affine
 from ascendfx.quant_passes.scaling.granularity import Granularity, PerChannel, PerGroup
 from ascendfx.quant_passes.scaling.quantized_tensor import QuantizedTensor
 from ascendfx.quant_passes.scaling.rounded_to import rounded_to
+from ascendfx.quant_passes.scaling.scale_rule import Scales
 from ascendfx.quant_passes.statistics import InputStatistics
 
 _LEGACY_SPAN = 1e-4
@@ -117,10 +118,11 @@ class Hqq:
         scale = rounded_to(1 / inverse, stored)
         start = form.low - low / scale
         zero = self._zero(w, scale.astype(np.float64), start, granularity, form)
-        affine = Affine(scale, rounded_to(zero, stored), granularity, zero_first=True, stored=stored)
-        zeros = int(((low == 0) & (high == 0)).sum())
-        text = f"{self.name}: {zeros} of {zeros and flat.size} scales are 1 because all values are zero"
-        return affine, (Remark(text),) if zeros else ()
+        affine = Affine(
+            scale, rounded_to(zero, stored), granularity, zero_first=True, stored=stored
+        )
+        zeros = (low == 0) & (high == 0)
+        return affine, Scales(scale, affine.zero, zeros).remarks(self.name)
 
     def _zero(
         self,

@@ -19,7 +19,7 @@ def inverse_cholesky(matrix: Float64s) -> Float64s:
     Raises:
         numpy.linalg.LinAlgError: It is not positive definite.
     """
-    lower = np.linalg.cholesky(matrix[::-1, ::-1])
+    lower: Float64s = np.linalg.cholesky(matrix[::-1, ::-1]).astype(np.float64, copy=False)
     return np.ascontiguousarray(_inverse_of_lower(lower)[::-1, ::-1])
 
 
@@ -27,7 +27,7 @@ def _inverse_of_lower(lower: Float64s) -> Float64s:
     """Return the inverse of a lower triangular matrix, halves first."""
     n = len(lower)
     if n <= _SMALL:
-        return np.tril(np.linalg.inv(lower))
+        return np.tril(np.linalg.inv(lower)).astype(np.float64, copy=False)
     half = n // 2
     inverse = np.zeros_like(lower)
     upper = inverse[:half, :half] = _inverse_of_lower(lower[:half, :half])

@@ -13,8 +13,8 @@ from ascendfx.quant_passes.algorithms.sszw import require_scales_of_rows
 from ascendfx.quant_passes.algorithms.weight_algorithm import (
     QuantizedWeight,
     WeightSpec,
+    require_moments,
     require_option,
-    require_statistics,
     require_weight,
 )
 from ascendfx.quant_passes.algorithms.weighted_k_means import weighted_k_means
@@ -47,7 +47,9 @@ class TableTensor:
     @property
     def bytes(self) -> int:
         """Size when stored: packed codes, and the tables."""
-        return -(-self.codes.size * self.books.bits // 8) + self.books.values.size * self.stored.bytes
+        return (
+            -(-self.codes.size * self.books.bits // 8) + self.books.values.size * self.stored.bytes
+        )
 
     def decode(self, dtype: DType = DType.F32) -> NDArray[Any]:
         """Return the numbers that the codes stand for."""
@@ -126,9 +128,8 @@ class LookupTable:
     ) -> tuple[NDArray[Any], tuple[Remark, ...]]:
         if not self.weighted:
             return np.ones_like(numbers), ()
-        known = require_statistics(self, numbers, inputs)
-        assert known.moments is not None, "it is among the needs"
-        squares = np.diagonal(known.moments)
+        known, moments = require_moments(self, numbers, inputs)
+        squares = np.diagonal(moments)
         if not known.tokens or not squares.any():
             remark = Remark(f"{self.name}: no inputs, so all weights count alike")
             return np.ones_like(numbers), (remark,)

@@ -21,7 +21,7 @@ from ascendfx.quant_passes.statistics import InputStatistics
 
 @dataclass(frozen=True, slots=True)
 class MeanSquare:
-    """Extrema times ``1, 1 - 1/grid, 1 - 2/grid ...``; each scale keeps the one that is best for it.
+    """Extrema times ``1, 1 - 1/grid, 1 - 2/grid ...``; each scale keeps the best one.
 
     The full range comes first and only a smaller error replaces it, so no scale gets worse than
     min-max in the norm that is asked for.
@@ -61,7 +61,7 @@ class MeanSquare:
         numbers = require_weight(weight)
         form, granularity, rule = spec.format, spec.granularity, spec.rule
         first = extreme_scales(numbers, form, granularity, rule)
-        kind = rule.compute.numpy.type
+        kind: Any = rule.compute.numpy.type
         ends = (granularity.reduce(numbers, each) for each in (np.minimum, np.maximum))
         low, high = (each.astype(kind) for each in ends)
         best = affine_of(first, granularity, rule)

@@ -38,3 +38,7 @@ class MinMax:
         codes = affine.quantize(numbers, spec.format)
         tensor = QuantizedTensor(codes, affine, spec.format)
         return QuantizedWeight(tensor, scales.remarks(self.name))
+
+
+MIN_MAX = MinMax()
+"""Its only value."""

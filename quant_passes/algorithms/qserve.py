@@ -1,6 +1,7 @@
 """QServe: int8 per channel first, then groups of four bits inside, so that kernels stay in int8."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -26,14 +27,16 @@ one does (128): enumerated by the tests for four bits."""
 
 @dataclass(frozen=True, slots=True)
 class Qserve:
-    """Progressive quantization of a weight ``[out, in]`` to ``uint4`` in groups ::
+    """Progressive quantization of a weight ``[out, in]`` to ``uint4`` in groups.
+
+    ::
 
         s1 = absmax / 119 per channel;  q8 = round(w / s1)
         s2 = round((max q8 - min q8) / 15), at least 1, per group;  z = round(-min q8 / s2), a code
         q4 = clip(round(q8 / s2) + z)
 
-    ``(q4 - z) s2`` is an int8, so a kernel multiplies in int8 and scales once per channel. Ranges of
-    groups need not contain 0; the scale rule gives only the arithmetic of ``s1``.
+    ``(q4 - z) s2`` is an int8, so a kernel multiplies in int8 and scales once per channel. Ranges
+    of groups need not contain 0; the scale rule gives only the arithmetic of ``s1``.
 
     Source: Lin et al., "QServe", arXiv 2405.04532, section 4.1.
     """
@@ -57,17 +60,20 @@ class Qserve:
             reason = f"qserve makes uint4, not {form.name}"
             raise GraphError("bad-format", reason, hint="ask for format_named('uint4')")
         if not isinstance(spec.granularity, PerGroup):
-            reason = f"qserve needs groups inside channels, and the granularity is {spec.granularity}"
+            reason = (
+                f"qserve needs groups inside channels, and the granularity is {spec.granularity}"
+            )
             raise GraphError("bad-granularity", reason, hint="take PerGroup(128)")
         first = ScaleRule(reach=float(LIMIT), compute=spec.rule.compute)
         scales = extreme_scales(numbers, Integer(8), PerChannel(), first)
-        middle = np.rint(numbers.astype(first.compute.numpy) / scales.scale)
+        wide: Any = numbers.astype(first.compute.numpy)
+        middle: Any = np.rint(wide / scales.scale)
         middle = np.clip(middle, -LIMIT, LIMIT).astype(np.float64)
         low, high = (spec.granularity.reduce(middle, each) for each in (np.minimum, np.maximum))
         step = np.maximum(np.rint((high - low) / form.high), 1)
         zero = np.clip(np.rint(-low / step), 0, form.high)
-        wide = [spec.granularity.spread(each, numbers.shape) for each in (step, zero)]
-        codes = np.clip(np.rint(middle / wide[0]) + wide[1], 0, form.high).astype(np.uint8)
+        steps, zeros = (spec.granularity.spread(each, numbers.shape) for each in (step, zero))
+        codes = np.clip(np.rint(middle / steps) + zeros, 0, form.high).astype(np.uint8)
         tensor = ProgressiveTensor(
             codes,
             step.astype(np.uint8),

@@ -13,8 +13,8 @@ from ascendfx.quant_passes.algorithms.weight_algorithm import (
     QuantizedWeight,
     WeightSpec,
     require_integer,
+    require_moments,
     require_option,
-    require_statistics,
     require_weight,
 )
 from ascendfx.quant_passes.formats.format import Floats
@@ -122,9 +122,8 @@ class Ssz:
     ) -> tuple[NDArray[Any] | None, tuple[Remark, ...]]:
         if not self.weighted:
             return None, ()
-        known = require_statistics(self, numbers, inputs)
-        assert known.moments is not None, "it is among the needs"
-        squares = np.diagonal(known.moments)
+        known, moments = require_moments(self, numbers, inputs)
+        squares = np.diagonal(moments)
         if not known.tokens or not squares.any():
             return None, (Remark(f"{self.name}: no tokens, so all weights count alike"),)
         return squares / squares.mean(), ()

@@ -5,6 +5,7 @@ by gradient descent"; its formulas are not public. The definition here is our ow
 """
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -19,8 +20,8 @@ from ascendfx.quant_passes.algorithms.weight_algorithm import (
     WeightAlgorithm,
     WeightSpec,
     require_integer,
+    require_moments,
     require_option,
-    require_statistics,
     require_weight,
 )
 from ascendfx.quant_passes.formats.format import Float64s, Floats
@@ -44,7 +45,7 @@ class Sszw:
         q = clip(round(w / s + v) + z);  e = (q - z) s - w
         loss = e (X^T X + damping mean(diag) 1) e^T
 
-    Rounding has the derivative 1 and saturation 0, for weights and zero points alike. All parameters
+    Rounding has the derivative 1 and saturation 0, for weights and zero points alike. Parameters
     start at ``0, z0, 0`` and follow Adam with rates that fall linearly to zero over ``steps``. Of
     all points visited and of all starts, a row keeps the one with the least loss; where that is
     worse without damping than the best start, it keeps the start. So no row is worse on the
@@ -101,18 +102,17 @@ class Sszw:
         numbers = require_weight(weight)
         require_integer(self.name, spec.format)
         require_scales_of_rows(self.name, spec)
-        known = require_statistics(self, numbers, inputs)
-        assert known.moments is not None, "it is among the needs"
+        known, moments = require_moments(self, numbers, inputs)
         begun = [each.quantize(numbers, spec, known) for each in self.starts]
         wanted = max(1.0, self.tokens_per_input * known.channels)
-        if known.tokens < wanted or not known.moments.any():
+        if known.tokens < wanted or not moments.any():
             reason = f"{known.tokens} tokens are fewer than {wanted:g}"
             if known.tokens >= wanted:
                 reason = "all inputs were zero"
             remark = Remark(f"{self.name}: {reason}; {self.starts[0].name} took over")
             return QuantizedWeight(begun[0].tensor, (remark, *begun[0].remarks))
         tensors = [_plain(each) for each in begun]
-        tensor = self._improved(numbers, spec, tensors, known.moments / known.tokens)
+        tensor = self._improved(numbers, spec, tensors, moments / known.tokens)
         return QuantizedWeight(tensor, begun[0].remarks)
 
     def _improved(
@@ -136,7 +136,7 @@ class Sszw:
             parts.append(self._less(numbers[rows], moments, first, found))
         joined = Candidate.joined(parts) if parts else Candidate.of(starts[0], slice(None))
         affine = replace(starts[0].affine, scale=joined.scale, zero=joined.zero)
-        codes = joined.codes.astype(starts[0].codes.dtype)
+        codes: Any = joined.codes.astype(starts[0].codes.dtype)
         return QuantizedTensor(codes, affine, starts[0].format)
 
     def _less(
@@ -157,7 +157,9 @@ def require_scales_of_rows(algorithm: str, spec: WeightSpec) -> None:
         GraphError: `bad-granularity`.
     """
     if isinstance(spec.granularity, PerTensor | PerBlock):
-        reason = f"{algorithm} treats rows one by one, and {spec.granularity} lets them share scales"
+        reason = (
+            f"{algorithm} treats rows one by one, and {spec.granularity} lets them share scales"
+        )
         raise GraphError("bad-granularity", reason, hint="take PerChannel() or PerGroup")
 
 

@@ -24,10 +24,10 @@ class Rounded:
         by_scale: Derivative of `decoded` by the scale of the weight.
     """
 
-    codes: Float64s
-    decoded: Float64s
+    codes: NDArray[Any]
+    decoded: NDArray[Any]
     inside: Bools
-    by_scale: Float64s
+    by_scale: NDArray[Any]
 
 
 def rounded(

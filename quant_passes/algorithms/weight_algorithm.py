@@ -4,7 +4,7 @@ An algorithm of your own implements `WeightAlgorithm`; `check_algorithm` runs th
 ours pass.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -33,7 +33,7 @@ class WeightSpec:
 
     format: Format
     granularity: Granularity
-    rule: ScaleRule = ScaleRule()
+    rule: ScaleRule = field(default_factory=ScaleRule)
 
 
 @runtime_checkable
@@ -112,7 +112,9 @@ def require_weight(weight: NDArray[Any]) -> Float64s:
     numbers = as_numbers(weight)
     if numbers.ndim != 2:
         reason = f"a weight is [out, in], and this one is {list(numbers.shape)}"
-        raise GraphError("bad-weight", reason, hint="give experts one by one, with their statistics")
+        raise GraphError(
+            "bad-weight", reason, hint="give experts one by one, with their statistics"
+        )
     finite = np.isfinite(numbers)
     if finite.all():
         return np.ascontiguousarray(numbers, np.float64)
@@ -138,9 +140,25 @@ def require_statistics(
         hint = "collect them in calibration, or take an algorithm that needs no data"
         raise GraphError("statistics-missing", reason, hint=hint)
     if inputs.channels != weight.shape[-1]:
-        reason = f"statistics of {inputs.channels} channels are not of a weight {list(weight.shape)}"
+        reason = (
+            f"statistics of {inputs.channels} channels are not of a weight {list(weight.shape)}"
+        )
         raise GraphError("bad-statistics", reason, hint="a weight is [out, in]; is it transposed?")
     return inputs
+
+
+def require_moments(
+    algorithm: WeightAlgorithm, weight: NDArray[Any], inputs: InputStatistics | None
+) -> tuple[InputStatistics, Float64s]:
+    """Return the statistics and the moments in them, for an algorithm that needs these.
+
+    Raises:
+        GraphError: As `require_statistics`.
+    """
+    known = require_statistics(algorithm, weight, inputs)
+    if known.moments is None:
+        raise AssertionError(f"{algorithm.name} reads moments that it does not declare to need")
+    return known, known.moments
 
 
 def require_integer(algorithm: str, form: Format) -> Integer:

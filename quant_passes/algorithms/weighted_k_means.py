@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from ascendfx.quant_passes.formats.format import Float64s
 
-
 _PLACES = 128
 """Places at which clusters may begin; the work per row is ``k`` times the square of it."""
 _ROWS = 16

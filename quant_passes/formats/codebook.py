@@ -115,7 +115,8 @@ class RowCodebooks:
         flat = self.values.reshape(-1, self.values.shape[-1])
         never = np.zeros(flat.shape[-1] - 1, np.bool_)
         borders = [first_of_upper(row, never) for row in flat]
-        self._borders: Float64s = np.array(borders).reshape(*self.values.shape[:-1], -1)
+        shape = (*self.values.shape[:-1], self.values.shape[-1] - 1)
+        self._borders: Float64s = np.array(borders, np.float64).reshape(shape)
 
     def __eq__(self, other: object) -> bool:
         """Return whether the values are equal."""
