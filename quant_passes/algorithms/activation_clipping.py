@@ -121,8 +121,8 @@ def learned_activation_clipping(
         states = [state.after(by) for state, by in zip(states, gradients, strict=True)]
         low, high = (rate * state.direction() for state in states)
         here = Clipping(here.low - low, here.high - high)
-    parts = (float(sigmoid(each)[0, 0]) for each in (best.low, best.high))
-    return ActivationClipping(*parts, integer, rule)
+    low, high = (float(sigmoid(each)[0, 0]) for each in (best.low, best.high))
+    return ActivationClipping(low, high, integer, rule)
 
 
 def _spec(form: Integer, rule: ScaleRule) -> WeightSpec:
