@@ -6,6 +6,7 @@ import numpy as np
 
 from ascendfx.passes.remark import Remark
 from ascendfx.quant_passes.algorithms.adam import adam
+from ascendfx.quant_passes.algorithms.candidate import Candidate
 from ascendfx.quant_passes.algorithms.clipping import (
     Clipping,
     clipped_affine,
@@ -88,8 +89,12 @@ class LearnedClipping:
             remark = Remark(f"{self.name}: {what}; min_max took over")
             return QuantizedWeight(plain.tensor, (remark, *plain.remarks))
         _, clipped = self.learn(numbers, spec, known)
-        codes = clipped.quantize(numbers, form)
-        return QuantizedWeight(QuantizedTensor(codes, clipped, form), plain.remarks)
+        tensor = QuantizedTensor(clipped.quantize(numbers, form), clipped, form)
+        if self.keep_best and isinstance(plain.tensor, QuantizedTensor):
+            # The descent rounds in float64; where the rule rounds in float32, ties differ.
+            first, found = (Candidate.of(each, slice(None)) for each in (plain.tensor, tensor))
+            tensor = first.less(found, numbers, moments).tensor(tensor)
+        return QuantizedWeight(tensor, plain.remarks)
 
     def learn(
         self, weight: Float64s, spec: WeightSpec, inputs: InputStatistics

@@ -4,16 +4,15 @@ The press names SSZW of OptiQuant and says that it "iterates scale, zero point a
 by gradient descent"; its formulas are not public. The definition here is our own.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.remark import Remark
-from ascendfx.quant_passes.algorithms.descent import Candidate, Descent
+from ascendfx.quant_passes.algorithms.candidate import Candidate
+from ascendfx.quant_passes.algorithms.descent import Descent
 from ascendfx.quant_passes.algorithms.min_max import MinMax
-from ascendfx.quant_passes.algorithms.output_error import output_squared_errors
 from ascendfx.quant_passes.algorithms.ssz import Ssz
 from ascendfx.quant_passes.algorithms.weight_algorithm import (
     QuantizedWeight,
@@ -130,24 +129,12 @@ class Sszw:
             begun = [Candidate.of(start, rows) for start in starts]
             first = begun[0]
             for other in begun[1:]:
-                first = self._less(numbers[rows], moments, first, other)
+                first = first.less(other, numbers[rows], moments)
             descent = Descent(spec, starts[0].affine, damped, self.steps, self.rate)
             found = descent.run(numbers[rows], begun)
-            parts.append(self._less(numbers[rows], moments, first, found))
+            parts.append(first.less(found, numbers[rows], moments))
         joined = Candidate.joined(parts) if parts else Candidate.of(starts[0], slice(None))
-        affine = replace(starts[0].affine, scale=joined.scale, zero=joined.zero)
-        codes: Any = joined.codes.astype(starts[0].codes.dtype)
-        return QuantizedTensor(codes, affine, starts[0].format)
-
-    def _less(
-        self, numbers: Float64s, moments: Float64s, first: Candidate, other: Candidate
-    ) -> Candidate:
-        """Return for each row the candidate with the smaller error, the first if they are equal."""
-        errors = [
-            output_squared_errors(each.decoded(numbers.shape) - numbers, moments)
-            for each in (first, other)
-        ]
-        return first.where(errors[1] < errors[0], other)
+        return joined.tensor(starts[0])
 
 
 def require_scales_of_rows(algorithm: str, spec: WeightSpec) -> None:

@@ -1,0 +1,195 @@
+"""The checks of algorithms: ours pass all, and each finds what it is for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ascendfx import quantization as q
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.quant_passes.algorithms.min_max import MIN_MAX
+from ascendfx.quant_passes.algorithms.registry import ALGORITHMS
+from ascendfx.quant_passes.algorithms.weight_algorithm import QuantizedWeight, WeightSpec
+from ascendfx.quant_passes.formats.integer import Integer
+from ascendfx.quant_passes.scaling.affine import Affine
+from ascendfx.quant_passes.scaling.granularity import PerChannel, PerGroup
+from ascendfx.quant_passes.scaling.quantized_tensor import QuantizedTensor
+from ascendfx.quant_passes.scaling.scale_rule import FULL_RANGE, ScaleRule
+from ascendfx.quant_passes.statistics import without_tokens
+
+UNSIGNED = WeightSpec(Integer(4, signed=False), PerGroup(16))
+SPECS = (
+    WeightSpec(Integer(4), PerGroup(16)),
+    WeightSpec(Integer(4), PerGroup(16), ScaleRule(symmetric=False)),
+    UNSIGNED,
+    WeightSpec(
+        Integer(3), PerChannel(), ScaleRule(symmetric=False, round_zero=False, zero_first=True)
+    ),
+    WeightSpec(Integer(8, narrow=True), PerChannel(), FULL_RANGE),
+)
+CASES = [
+    pytest.param(each, spec, id=f"{each.name}-{spec.format.name}-{spec.rule.symmetric}")
+    for each in (
+        *ALGORITHMS.values(),
+        q.Gptq(act_order=False, groups="dynamic"),
+        q.Ssz(weighted=True),
+        q.Sszw(steps=5, starts=(q.Gptq(), q.MeanSquare(grid=5))),
+        q.LookupTable(weighted=False),
+    )
+    for spec in ((UNSIGNED,) if each.name == "qserve" else SPECS)
+]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("algorithm", "spec"), CASES)
+def test_ours_pass(algorithm: q.WeightAlgorithm, spec: WeightSpec) -> None:
+    q.check_algorithm(algorithm, spec)
+
+
+@pytest.mark.parametrize("shape", [(0, 32), (3, 0)])
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_empty_weights(name: str, shape: tuple[int, int]) -> None:
+    known = without_tokens(shape[1])
+    tensor = q.algorithm_named(name).quantize(np.zeros(shape), UNSIGNED, known).tensor
+    assert tensor.decode().shape == shape
+    assert tensor.squared_error(np.zeros(shape)) == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Other:
+    """Min-max with one part exchanged."""
+
+    then: Callable[[Any, Any, Any], Any] | None = None
+    name: str = "other"
+    needs: frozenset[str] = frozenset()
+
+    def quantize(self, weight: Any, spec: WeightSpec, inputs: Any = None) -> QuantizedWeight:
+        if self.then is None:
+            return MIN_MAX.quantize(weight, spec)
+        return self.then(weight, spec, inputs)
+
+
+def _scaled(weight: Any, spec: WeightSpec, _: Any) -> QuantizedWeight:
+    tensor: Any = MIN_MAX.quantize(weight, spec).tensor
+    affine = replace(tensor.affine, scale=tensor.affine.scale * 1.5)
+    return QuantizedWeight(QuantizedTensor(tensor.codes, affine, tensor.format))
+
+
+class _Random:
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, weight: Any, spec: WeightSpec, _: Any) -> QuantizedWeight:
+        self.calls += 1
+        return MIN_MAX.quantize(np.asarray(weight) * (1 + 0.1 * self.calls), spec)
+
+
+def _spoiling(weight: Any, spec: WeightSpec, _: Any) -> QuantizedWeight:
+    found = MIN_MAX.quantize(weight, spec)
+    if np.isfinite(weight).all():
+        weight *= 0.5
+    return found
+
+
+def _no_rows(weight: Any, spec: WeightSpec, _: Any) -> QuantizedWeight:
+    return MIN_MAX.quantize(np.asarray(weight)[1:], spec)
+
+
+def _replacing(weight: Any, spec: WeightSpec, _: Any) -> QuantizedWeight:
+    return MIN_MAX.quantize(np.nan_to_num(np.asarray(weight).reshape(-1, 32)), spec)
+
+
+def _needing_tokens(weight: Any, spec: WeightSpec, inputs: Any) -> QuantizedWeight:
+    if not inputs.tokens:
+        raise GraphError("bad-statistics", "no tokens", hint="give some")
+    return MIN_MAX.quantize(weight, spec)
+
+
+def _never_zero(weight: Any, spec: WeightSpec, _: Any) -> QuantizedWeight:
+    tensor: Any = MIN_MAX.quantize(weight, spec).tensor
+    codes = np.where(tensor.codes == 0, 1, tensor.codes).astype(np.int8)
+    return QuantizedWeight(QuantizedTensor(codes, tensor.affine, tensor.format))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Lying:
+    tensor: QuantizedTensor
+    bytes: int = 1
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.tensor.shape
+
+    def decode(self, *_: Any) -> Any:
+        return self.tensor.decode()
+
+    def squared_error(self, of: Any) -> float:
+        return 0.5 * self.tensor.squared_error(of)
+
+
+def _lying(weight: Any, spec: WeightSpec, _: Any) -> QuantizedWeight:
+    tensor: Any = MIN_MAX.quantize(weight, spec).tensor
+    return QuantizedWeight(_Lying(tensor))
+
+
+WRONG = {
+    "a name that is empty": (Other(name=""), "declaration: the name is ''"),
+    "unknown needs": (Other(needs=frozenset({"hessian"})), "declaration: needs hessian; known"),
+    "no result": (Other(lambda *_: None), "result: raises TypeError"),
+    "rows left out": (Other(_no_rows), "result: [6, 32] becomes [5, 32]"),
+    "scales too large": (Other(_scaled), "close: the output is off by"),
+    "a lie on the error": (Other(_lying), "result: the squared error is told as"),
+    "a second call": (Other(_Random()), "pure: a second call gives other numbers"),
+    "a spoiled argument": (Other(_spoiling), "pure: the weight was changed"),
+    "zeros become something": (Other(_never_zero), "degenerate: rows of zeros become"),
+    "no tokens are an error": (
+        Other(_needing_tokens, needs=frozenset({"moments"})),
+        "degenerate: no tokens: bad-statistics",
+    ),
+    "NaN is replaced": (Other(_replacing), "refusals: NaN is taken"),
+    "axes are merged": (Other(_replacing), "refusals: three axes is taken"),
+    "statistics are not asked for": (
+        Other(needs=frozenset({"moments"})),
+        "refusals: missing statistics is taken",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_each_check_finds_what_it_is_for(what: str) -> None:
+    algorithm, told = WRONG[what]
+    with pytest.raises(GraphError) as refused:
+        q.check_algorithm(algorithm)
+    assert refused.value.code == "algorithm-not-proved"
+    assert any(note.startswith(told) for note in refused.value.notes), refused.value.notes
+
+
+def test_what_is_no_algorithm_at_all() -> None:
+    with pytest.raises(GraphError) as refused:
+        q.check_algorithm(Affine)  # pyright: ignore[reportArgumentType]
+    assert "lacks name, needs" in refused.value.notes[0]
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant"),
+    [("gtpq", "gptq"), ("RTN", "min_max"), ("mse", "mean_square"), ("min-max", "min_max")],
+)
+def test_names_that_are_near(asked: str, meant: str) -> None:
+    with pytest.raises(GraphError, match=f"no weight algorithm is called `{asked}`") as refused:
+        q.algorithm_named(asked)
+    assert refused.value.code == "algorithm-not-known"
+    assert f"did you mean `{meant}`" in str(refused.value)
+
+
+def test_algorithms_of_your_own() -> None:
+    mine = Other(name="mine-of-this-test")
+    assert q.register_algorithm(mine) is q.algorithm_named("mine-of-this-test")
+    q.register_algorithm(mine)
+    with pytest.raises(GraphError) as refused:
+        q.register_algorithm(Other(lambda w, s, _: MIN_MAX.quantize(w, s), name="gptq"))
+    assert refused.value.code == "algorithm-name-taken"
+    with pytest.raises(GraphError) as refused:
+        q.register_algorithm(Other(_scaled, name="wrong"))
+    assert refused.value.code == "algorithm-not-proved"
