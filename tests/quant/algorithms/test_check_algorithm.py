@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from ascendfx import quantization as q
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.quant_passes.algorithms import registry
 from ascendfx.quant_passes.algorithms.min_max import MIN_MAX
 from ascendfx.quant_passes.algorithms.registry import ALGORITHMS
 from ascendfx.quant_passes.algorithms.weight_algorithm import QuantizedWeight, WeightSpec
@@ -18,6 +20,14 @@ from ascendfx.quant_passes.scaling.granularity import PerChannel, PerGroup
 from ascendfx.quant_passes.scaling.quantized_tensor import QuantizedTensor
 from ascendfx.quant_passes.scaling.scale_rule import FULL_RANGE, ScaleRule
 from ascendfx.quant_passes.statistics import without_tokens
+
+FOLDER = Path(registry.__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_REGISTERED", {})
+
 
 UNSIGNED = WeightSpec(Integer(4, signed=False), PerGroup(16))
 SPECS = (
@@ -46,6 +56,13 @@ CASES = [
 @pytest.mark.parametrize(("algorithm", "spec"), CASES)
 def test_ours_pass(algorithm: q.WeightAlgorithm, spec: WeightSpec) -> None:
     q.check_algorithm(algorithm, spec)
+
+
+def test_every_algorithm_has_a_file_of_its_name_and_a_row_in_the_readme() -> None:
+    told = (FOLDER.parent / "README.md").read_text(encoding="utf-8")
+    for name in ALGORITHMS:
+        assert (FOLDER / f"{name}.py").exists()
+        assert f"| `{name}` |" in told
 
 
 @pytest.mark.parametrize("shape", [(0, 32), (3, 0)])

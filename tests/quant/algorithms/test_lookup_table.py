@@ -94,7 +94,8 @@ def test_tables_of_groups_and_their_size() -> None:
 
 def test_rows_with_few_values_are_exact() -> None:
     weight = np.random.default_rng(0).integers(-3, 4, (5, 40)) * 0.25
-    found = LookupTable(weighted=False).quantize(weight, WeightSpec(Integer(3), PerChannel(), F64))
+    spec = WeightSpec(Integer(3), PerChannel(), ScaleRule(stored=DType.F64))
+    found = LookupTable(weighted=False).quantize(weight, spec)
     # Means are differences of sums of 40 numbers below 1, over at least 1.
     np.testing.assert_allclose(found.tensor.decode(DType.F64), weight, atol=40 * 2.0**-52)
 
