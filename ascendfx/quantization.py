@@ -66,6 +66,13 @@ from ascendfx.quant_passes.scaling.scale_rule import (
     ScaleRule,
 )
 from ascendfx.quant_passes.statistics import InputStatistics, merged, statistics_of, without_tokens
+from ascendfx.quant_passes.transforms.awq import Awq
+from ascendfx.quant_passes.transforms.flex_smooth_quant import FlexSmoothQuant
+from ascendfx.quant_passes.transforms.hadamard import hadamard_rotation
+from ascendfx.quant_passes.transforms.random_rotation import random_rotation
+from ascendfx.quant_passes.transforms.rotation import Rotation
+from ascendfx.quant_passes.transforms.scaling import Scaling
+from ascendfx.quant_passes.transforms.smooth_quant import SmoothQuant
 
 __all__ = [
     "DYNAMIC",
@@ -82,10 +89,12 @@ __all__ = [
     "OPTIQUANT_SSZ",
     "ActivationClipping",
     "Affine",
+    "Awq",
     "Codebook",
     "Conduct",
     "DFloat11",
     "DFloat11Streams",
+    "FlexSmoothQuant",
     "Format",
     "Gptq",
     "GroupCodes",
@@ -108,8 +117,11 @@ __all__ = [
     "Qserve",
     "QuantizedTensor",
     "QuantizedWeight",
+    "Rotation",
     "RowCodebooks",
     "ScaleRule",
+    "Scaling",
+    "SmoothQuant",
     "Ssz",
     "Sszw",
     "StoredWeight",
@@ -120,8 +132,10 @@ __all__ = [
     "check",
     "check_algorithm",
     "format_named",
+    "hadamard_rotation",
     "learned_activation_clipping",
     "merged",
+    "random_rotation",
     "register_algorithm",
     "register_format",
     "round_to_nearest",

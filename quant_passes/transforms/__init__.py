@@ -1,0 +1,1 @@
+"""Transforms of inputs and weights that leave their product alone and make both easier to quantize."""
