@@ -32,11 +32,13 @@ class Qserve:
     ::
 
         s1 = absmax / 119 per channel;  q8 = round(w / s1)
-        s2 = round((max q8 - min q8) / 15), at least 1, per group;  z = round(-min q8 / s2), a code
+        s2 = round((max q8 - min q8) / 15), at least 1, per group;  z = round(-min q8 / s2)
         q4 = clip(round(q8 / s2) + z)
 
-    ``(q4 - z) s2`` is an int8, so a kernel multiplies in int8 and scales once per channel. Ranges
-    of groups need not contain 0; the scale rule gives only the arithmetic of ``s1``.
+    ``(q4 - z) s2`` is an int8, so a kernel multiplies in int8 and scales once per channel. The
+    range of a group includes 0, which the published formula takes for granted: without it a group
+    of large values of one sign has a zero point that is no code. The scale rule gives only the
+    arithmetic of ``s1``.
 
     Source: Lin et al., "QServe", arXiv 2405.04532, section 4.1.
     """
@@ -70,6 +72,7 @@ class Qserve:
         middle: Any = np.rint(wide / scales.scale)
         middle = np.clip(middle, -LIMIT, LIMIT).astype(np.float64)
         low, high = (spec.granularity.reduce(middle, each) for each in (np.minimum, np.maximum))
+        low, high = np.minimum(low, 0), np.maximum(high, 0)
         step = np.maximum(np.rint((high - low) / form.high), 1)
         zero = np.clip(np.rint(-low / step), 0, form.high)
         steps, zeros = (spec.granularity.spread(each, numbers.shape) for each in (step, zero))

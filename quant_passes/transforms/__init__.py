@@ -1,1 +1,1 @@
-"""Transforms of inputs and weights that leave their product alone and make both easier to quantize."""
+"""Factors and rotations between inputs and weights, which leave the product alone."""

@@ -43,7 +43,7 @@ def hadamard_matrix(order: int) -> Float64s:
     while order > 0:
         base = _paley(odd)
         if base is not None:
-            return np.kron(_sylvester(power), base)
+            return np.kron(_sylvester(power), base).astype(np.float64, copy=False)
         if odd % 2:
             break
         odd, power = odd // 2, power * 2
@@ -53,9 +53,10 @@ def hadamard_matrix(order: int) -> Float64s:
 
 
 def _sylvester(order: int) -> Float64s:
-    matrix = np.ones((1, 1))
+    matrix: Float64s = np.ones((1, 1))
     while len(matrix) < order:
-        matrix = np.kron(np.array([[1.0, 1.0], [1.0, -1.0]]), matrix)
+        pair = np.array([[1.0, 1.0], [1.0, -1.0]])
+        matrix = np.kron(pair, matrix).astype(np.float64, copy=False)
     return matrix
 
 

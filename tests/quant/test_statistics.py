@@ -41,6 +41,7 @@ def test_against_formulas() -> None:
     assert known.tokens == 21
     np.testing.assert_array_equal(known.absmax, np.abs(rows).max(axis=0))
     np.testing.assert_allclose(known.mean_abs, np.abs(rows).mean(axis=0), rtol=1e-14)
+    assert known.moments is not None
     np.testing.assert_allclose(known.moments, sum(np.outer(r, r) for r in rows), rtol=1e-12)
     assert known.inputs is not None
     np.testing.assert_array_equal(known.inputs, rows)

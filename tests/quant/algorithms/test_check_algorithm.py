@@ -148,7 +148,7 @@ class _Lying:
 
 def _lying(weight: Any, spec: WeightSpec, _: Any) -> QuantizedWeight:
     tensor: Any = MIN_MAX.quantize(weight, spec).tensor
-    return QuantizedWeight(_Lying(tensor))
+    return QuantizedWeight(_Lying(tensor))  # pyright: ignore[reportArgumentType]
 
 
 WRONG = {

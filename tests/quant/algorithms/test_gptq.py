@@ -151,8 +151,8 @@ def test_zeroing_dead_channels_first_makes_scales_without_them() -> None:
     inputs = MADE.held_out.copy()
     inputs[:, 3] = 0
     known = statistics_of(inputs)
-    for dead, large in (("zero", True), ("zero-first", False)):
-        found = Gptq(dead=dead).quantize(weight, SPEC, known).tensor
+    for algorithm, large in ((Gptq(dead="zero"), True), (Gptq(dead="zero-first"), False)):
+        found = algorithm.quantize(weight, SPEC, known).tensor
         assert isinstance(found, QuantizedTensor)
         assert (found.affine.scale > 1).all() == large
 

@@ -1,5 +1,6 @@
 """Algorithms that look at the weight only: what each of them minimizes, and hard rows."""
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,12 @@ def test_percentile_saturates_what_is_beyond(granularity: Granularity) -> None:
     assert found[5, near].mean() < 0.7 * usual[5, near].mean()
 
 
+def test_the_range_of_percentile_is_that_of_quantiles() -> None:
+    tensor = plain(Percentile(90), WeightSpec(Integer(4), PerChannel(), ASYMMETRIC))
+    low, high = np.percentile(W, (5, 95), axis=1)
+    np.testing.assert_allclose(tensor.affine.scale[:, 0], (high - low) / 15, rtol=1e-6)
+
+
 def test_percentile_of_rows_that_are_almost_all_zero() -> None:
     weight = np.zeros((2, 1000))
     weight[0, 7] = 3
@@ -123,6 +130,10 @@ def test_ssz_of_a_row_does_not_depend_on_other_rows() -> None:
     whole, part = plain(Ssz(), spec), plain(Ssz(), spec, W[3:7])
     np.testing.assert_array_equal(whole.codes[3:7], part.codes)
     np.testing.assert_array_equal(whole.affine.scale[3:7], part.affine.scale)
+    many = np.random.default_rng(0).standard_normal((200, 64))
+    spec = WeightSpec(Integer(3), PerChannel(), ASYMMETRIC)
+    alone = [plain(Ssz(), spec, many[row : row + 1]).affine.scale[0, 0] for row in range(200)]
+    np.testing.assert_array_equal(plain(Ssz(), spec, many).affine.scale[:, 0], alone)
 
 
 def test_weighted_ssz_looks_at_the_inputs() -> None:
@@ -149,6 +160,35 @@ def test_hqq_never_has_a_larger_mean_error_than_its_start(bits: int, axis: Any) 
     assert found < start
 
 
+def test_more_steps_of_hqq_never_make_a_group_worse() -> None:
+    spec = WeightSpec(Integer(2), PerGroup(16), ASYMMETRIC)
+    errors = [by_scale(plain(Hqq(steps=steps), spec), 1) for steps in range(12)]
+    for before, after in pairwise(errors):
+        assert (after <= before * (1 + 1e-6)).all()
+    assert (errors[11] < errors[0]).mean() > 0.5
+
+
+def test_hqq_against_its_formula_on_weights_that_are_not_small() -> None:
+    """Only errors above 0.17 survive the shrinking: 0.17 ** -0.3 / 10 is 0.17."""
+    weight = 20 * W
+    form, low, high = (
+        Integer(2),
+        *(each(weight, axis=1, keepdims=True) for each in (np.min, np.max)),
+    )
+    ratio, beta = 3 / (high - low), 10.0
+    zero = -2 - low * ratio
+    for _ in range(7):
+        codes = np.clip(np.rint(weight * ratio + zero), form.low, form.high)
+        off = weight - (codes - zero) / ratio
+        size = np.maximum(np.abs(off), 1e-9)
+        kept = np.sign(off) * np.maximum(size - size**-0.3 / beta, 0)
+        zero = (codes - (weight - kept) * ratio).mean(axis=1, keepdims=True)
+        beta *= 1.05
+    algorithm = Hqq(steps=7, kappa=1.05, legacy=True)
+    tensor = plain(algorithm, WeightSpec(form, PerChannel()), weight)
+    np.testing.assert_allclose(tensor.affine.zero, zero, rtol=1e-5)
+
+
 def test_hqq_of_small_weights() -> None:
     """The package gives ranges below 1e-4 the scale 1, which loses them."""
     spec, small = WeightSpec(Integer(4), PerGroup(16)), W * 1e-5
@@ -173,7 +213,8 @@ def test_no_group_of_qserve_leaves_int8_and_120_would() -> None:
 def _worst(limit: int) -> int:
     values = np.arange(-limit, limit + 1)
     low, high = (each.ravel() for each in np.meshgrid(values, values))
-    low, high = low[low <= high], high[low <= high]
+    holds_zero = (low <= 0) & (high >= 0)
+    low, high = low[holds_zero], high[holds_zero]
     step = np.maximum(np.rint((high - low) / 15), 1)
     zero = np.clip(np.rint(-low / step), 0, 15)
     worst = 0
@@ -182,6 +223,15 @@ def _worst(limit: int) -> int:
         codes = np.clip(np.rint(value / step[inside]) + zero[inside], 0, 15)
         worst = max(worst, int(np.abs((codes - zero[inside]) * step[inside]).max(initial=0)))
     return worst
+
+
+def test_groups_of_one_sign_keep_their_size_in_qserve() -> None:
+    weight = np.full((2, 32), 0.3)
+    weight[1, :16] = -0.2
+    weight[1, 16:] = np.linspace(0.25, 0.3, 16)
+    found = Qserve().quantize(weight, WeightSpec(Integer(4, signed=False), PerGroup(16)))
+    # Steps are whole: 15 of them miss up to 7.5 of the 119 or, here, 79 of a group.
+    np.testing.assert_allclose(found.tensor.decode(), weight, rtol=7.5 / 79)
 
 
 def test_qserve_in_two_levels() -> None:
