@@ -10,6 +10,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.remark import Remark
 from ascendfx.quant_passes.algorithms.across_rows import AcrossRows, groups_across_rows
+from ascendfx.quant_passes.algorithms.row_parts import row_parts
 from ascendfx.quant_passes.algorithms.weight_algorithm import (
     QuantizedWeight,
     WeightSpec,
@@ -117,7 +118,11 @@ class Hqq:
         inverse = np.minimum(inverse, _LEGACY_INVERSE if self.legacy else 1 / least)
         scale = rounded_to(1 / inverse, stored)
         start = form.low - low / scale
-        zero = self._zero(w, scale.astype(np.float64), start, granularity, form)
+        wide = scale.astype(np.float64)
+        # The package stops all groups at once, so they have to be together.
+        parts = [slice(None)] if self.legacy else row_parts(w.shape, granularity)
+        found = [self._zero(w[p], wide[p], start[p], granularity, form) for p in parts]
+        zero = np.concatenate(found)
         affine = Affine(
             scale, rounded_to(zero, stored), granularity, zero_first=True, stored=stored
         )

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendfx.quant_passes.algorithms.row_parts import joined_rows, row_parts
 from ascendfx.quant_passes.algorithms.weight_algorithm import (
     QuantizedWeight,
     WeightSpec,
@@ -61,10 +62,17 @@ class MeanSquare:
         numbers = require_weight(weight)
         form, granularity, rule = spec.format, spec.granularity, spec.rule
         first = extreme_scales(numbers, form, granularity, rule)
+        rows = row_parts(numbers.shape, granularity)
+        best = joined_rows([self._best(numbers[part], spec) for part in rows])
+        tensor = QuantizedTensor(best.quantize(numbers, form), best, form)
+        return QuantizedWeight(tensor, first.remarks(self.name))
+
+    def _best(self, numbers: NDArray[Any], spec: WeightSpec) -> Affine:
+        form, granularity, rule = spec.format, spec.granularity, spec.rule
+        best = affine_of(extreme_scales(numbers, form, granularity, rule), granularity, rule)
         kind: Any = rule.compute.numpy.type
         ends = (granularity.reduce(numbers, each) for each in (np.minimum, np.maximum))
         low, high = (each.astype(kind) for each in ends)
-        best = affine_of(first, granularity, rule)
         least = self._errors(numbers, best, spec)
         for step in range(1, max(1, int(self.shrink * self.grid))):
             part = kind(1 - step / self.grid)
@@ -73,8 +81,7 @@ class MeanSquare:
             better = errors < least
             least = np.where(better, errors, least)
             best = chosen(better, tried, best)
-        tensor = QuantizedTensor(best.quantize(numbers, form), best, form)
-        return QuantizedWeight(tensor, first.remarks(self.name))
+        return best
 
     def _errors(self, numbers: NDArray[Any], affine: Affine, spec: WeightSpec) -> NDArray[Any]:
         return errors_by_scale(numbers, affine, spec, self.norm)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.remark import Remark
 from ascendfx.quant_passes.algorithms.mean_square import chosen, errors_by_scale
+from ascendfx.quant_passes.algorithms.row_parts import joined_rows, row_parts, rows_of
 from ascendfx.quant_passes.algorithms.weight_algorithm import (
     QuantizedWeight,
     WeightSpec,
@@ -102,20 +103,29 @@ class Ssz:
         importance, told = self._importance(numbers, inputs)
         scales = extreme_scales(numbers, form, granularity, rule)
         start = affine_of(scales, granularity, rule)
+        fit = _Fit(self, form, spec, importance)
+        # The references stop all rows at once, so they have to be together.
+        parts = [slice(None)] if self.stop == "all" else row_parts(numbers.shape, granularity)
+        found = [self._fitted(numbers[part], fit, rows_of(start, part)) for part in parts]
+        codes: Any = np.concatenate([part.codes for part in found])
+        affine = joined_rows([part.affine for part in found])
+        tensor = QuantizedTensor(codes, affine, form)
+        return QuantizedWeight(tensor, (*scales.remarks(self.name), *told))
+
+    def _fitted(self, numbers: NDArray[Any], fit: "_Fit", start: Affine) -> QuantizedTensor:
+        granularity, form = fit.granularity, fit.form
         absmax = granularity.reduce(np.abs(numbers), np.maximum)
         unit = np.where(absmax > 0, absmax, 1.0) if self.normalize else np.ones_like(absmax)
-        fit = _Fit(self, form, spec, importance)
         scale, zero, codes = fit.run(numbers / granularity.spread(unit, numbers.shape), start, unit)
-        if self.normalize:
-            stored = rounded_to(_within(scale * unit, start), start.stored)
-            found = replace(start, scale=stored, zero=zero)
-            better = errors_by_scale(numbers, found, spec) < errors_by_scale(numbers, start, spec)
-            best = found if importance is not None else chosen(better, found, start)
-            codes = best.quantize(numbers, form)
-        else:
+        if not self.normalize:
             best = replace(start, scale=scale.astype(start.scale.dtype), zero=zero)
-        tensor = QuantizedTensor(codes, best, form)
-        return QuantizedWeight(tensor, (*scales.remarks(self.name), *told))
+            return QuantizedTensor(codes, best, form)
+        stored = rounded_to(_within(scale * unit, start), start.stored)
+        best = replace(start, scale=stored, zero=zero)
+        if fit.importance is None:
+            errors = [errors_by_scale(numbers, each, fit.spec) for each in (best, start)]
+            best = chosen(errors[0] < errors[1], best, start)
+        return QuantizedTensor(best.quantize(numbers, form), best, form)
 
     def _importance(
         self, numbers: NDArray[Any], inputs: InputStatistics | None
@@ -144,7 +154,7 @@ class _Fit:
 
     def run(
         self, weights: NDArray[Any], start: Affine, unit: NDArray[Any]
-    ) -> tuple[NDArray[Any], NDArray[Any] | None, NDArray[Any]]:
+    ) -> tuple[NDArray[Any], NDArray[Any] | None, Any]:
         """Return scale, zero point and codes with the least error."""
         kind = self.options.compute.numpy
         w = weights.astype(kind)

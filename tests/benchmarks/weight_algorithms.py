@@ -16,12 +16,13 @@ from ascendfx import quantization as q
 STEPS = 20
 """Of the 200 of algorithms that learn; their time is told for all."""
 LEARNING = {"sszw": q.Sszw(steps=STEPS), "learned_clipping": q.LearnedClipping(steps=STEPS)}
+CHANGED = {**LEARNING, "gptq": q.Gptq(tokens_per_input=0)}
 OURS = ("min_max", "percentile", "mean_square", "ssz", "hqq", "qserve", "lookup_table", "gptq")
 
 
 def measured(name: str, weight: np.ndarray, known: q.InputStatistics) -> tuple[float, float]:
     """Return seconds and the squared error of the output."""
-    algorithm = LEARNING.get(name) or q.algorithm_named(name)
+    algorithm = CHANGED.get(name) or q.algorithm_named(name)
     form = q.format_named("uint4" if name == "qserve" else "int4")
     assert isinstance(form, q.Format)
     spec = q.WeightSpec(form, q.PerGroup(min(128, len(weight))))

@@ -74,6 +74,28 @@ def test_empty_weights(name: str, shape: tuple[int, int]) -> None:
     assert tensor.squared_error(np.zeros(shape)) == 0
 
 
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_groups_that_do_not_divide_a_row_are_refused(name: str) -> None:
+    weight = np.random.default_rng(0).standard_normal((4, 32))
+    known = q.statistics_of(np.random.default_rng(1).standard_normal((200, 32)))
+    spec = replace(UNSIGNED, granularity=PerGroup(20))
+    with pytest.raises(GraphError, match="groups of 20 do not divide the last axis") as refused:
+        q.algorithm_named(name).quantize(weight, spec, known)
+    assert refused.value.code == "bad-granularity"
+    assert "did you mean one of 4, 8, 16, 32" in str(refused.value)
+
+
+@pytest.mark.parametrize("bad", [np.nan, -np.inf])
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_damaged_weights_are_one_clear_error(name: str, bad: float) -> None:
+    weight = np.ones((4, 32), np.float32)
+    weight[2, 7:9] = bad
+    told = r"2 of 128 weights are infinite or not numbers; the first is \[2, 7\]"
+    with pytest.raises(GraphError, match=told) as refused:
+        q.algorithm_named(name).quantize(weight, UNSIGNED, without_tokens(32))
+    assert refused.value.code == "values-not-finite"
+
+
 @dataclass(frozen=True, slots=True)
 class Other:
     """Min-max with one part exchanged."""

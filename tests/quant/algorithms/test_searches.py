@@ -1,5 +1,6 @@
 """Algorithms that look at the weight only: what each of them minimizes, and hard rows."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -125,6 +126,17 @@ def test_both_references_do_nothing_to_small_weights_at_eight_bits() -> None:
         )
 
 
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_rows_that_break_optiquant(symmetric: bool) -> None:  # noqa: FBT001
+    """There, a row of zeros has the scale 0 and becomes NaN; a row of one number is kept."""
+    weight = np.stack([np.zeros(64), np.full(64, 0.3)]).astype(np.float32)
+    rule = replace(OPTIQUANT, symmetric=symmetric)
+    spec = WeightSpec(Integer(4, narrow=symmetric), PerChannel(), rule)
+    decoded = plain(OPTIQUANT_SSZ, spec, weight).decode()
+    np.testing.assert_array_equal(decoded[0], 0)
+    np.testing.assert_allclose(decoded[1], 0.3, rtol=2**-22)
+
+
 def test_ssz_of_a_row_does_not_depend_on_other_rows() -> None:
     spec = WeightSpec(Integer(4), PerGroup(16), ASYMMETRIC)
     whole, part = plain(Ssz(), spec), plain(Ssz(), spec, W[3:7])
@@ -134,6 +146,20 @@ def test_ssz_of_a_row_does_not_depend_on_other_rows() -> None:
     spec = WeightSpec(Integer(3), PerChannel(), ASYMMETRIC)
     alone = [plain(Ssz(), spec, many[row : row + 1]).affine.scale[0, 0] for row in range(200)]
     np.testing.assert_array_equal(plain(Ssz(), spec, many).affine.scale[:, 0], alone)
+
+
+@pytest.mark.parametrize("granularity", GRANULARITIES)
+@pytest.mark.parametrize("algorithm", [Ssz(), Ssz(weighted=True), Hqq(), MeanSquare(grid=9)])
+def test_parts_of_rows_are_put_together(
+    algorithm: WeightAlgorithm, granularity: Granularity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = WeightSpec(Integer(3), granularity, ASYMMETRIC)
+    whole = plain(algorithm, spec)
+    monkeypatch.setattr("ascendfx.quant_passes.algorithms.row_parts._VALUES", 200)
+    parts = plain(algorithm, spec)
+    np.testing.assert_array_equal(parts.codes, whole.codes)
+    np.testing.assert_array_equal(parts.affine.scale, whole.affine.scale)
+    np.testing.assert_array_equal(parts.affine.zero, whole.affine.zero)
 
 
 def test_weighted_ssz_looks_at_the_inputs() -> None:
@@ -232,6 +258,13 @@ def test_groups_of_one_sign_keep_their_size_in_qserve() -> None:
     found = Qserve().quantize(weight, WeightSpec(Integer(4, signed=False), PerGroup(16)))
     # Steps are whole: 15 of them miss up to 7.5 of the 119 or, here, 79 of a group.
     np.testing.assert_allclose(found.tensor.decode(), weight, rtol=7.5 / 79)
+
+
+def test_groups_of_small_weights_have_the_step_one_in_qserve() -> None:
+    weight = np.zeros((1, 32))
+    weight[0, 0], weight[0, 16:] = 119, np.arange(16) % 7 - 3
+    found = Qserve().quantize(weight, WeightSpec(Integer(4, signed=False), PerGroup(16))).tensor
+    np.testing.assert_array_equal(found.decode()[0, 16:], weight[0, 16:])
 
 
 def test_qserve_in_two_levels() -> None:
