@@ -14,6 +14,7 @@ from ascendfx.quant_passes.algorithms.clipping import (
     sigmoid,
     slope_of,
 )
+from ascendfx.quant_passes.algorithms.row_units import row_units
 from ascendfx.quant_passes.algorithms.weight_algorithm import (
     WeightSpec,
     require_integer,
@@ -100,15 +101,17 @@ def learned_activation_clipping(
     spec = _spec(integer, rule)
     if not numbers.size:
         return ActivationClipping(1.0, 1.0, integer, rule)
-    moments = weights.T @ weights / max(1, len(weights)) / len(numbers)
+    moments = weights.T @ weights
+    moments /= (np.diagonal(moments).mean() or 1.0) * len(numbers)
+    unit = row_units(numbers.reshape(1, -1))
     ends = ends_of(numbers, spec)
     shape = ends[0].shape
     none = Clipping(np.full(shape, np.inf), np.full(shape, np.inf))
-    best, least = none, clipped_losses(numbers, spec, none, moments, integer)[0].sum()
+    best, least = none, clipped_losses(numbers, spec, none, moments, unit)[0].sum()
     here = Clipping(np.full(shape, 4.0), np.full(shape, 4.0))
     states = [adam(np.zeros(())), adam(np.zeros(()))]
     for step in range(steps + 1):
-        errors, by_scale = clipped_losses(numbers, spec, here, moments, integer)
+        errors, by_scale = clipped_losses(numbers, spec, here, moments, unit)
         if errors.sum() < least:
             best, least = here, errors.sum()
         if step == steps:

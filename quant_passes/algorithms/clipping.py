@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.quant_passes.algorithms.straight_through import rounded
-from ascendfx.quant_passes.algorithms.weight_algorithm import WeightSpec
+from ascendfx.quant_passes.algorithms.weight_algorithm import WeightSpec, require_integer
 from ascendfx.quant_passes.formats.format import Float64s
 from ascendfx.quant_passes.formats.integer import Integer
 from ascendfx.quant_passes.scaling.affine import Affine
@@ -26,18 +26,27 @@ class Clipping:
 
 
 def clipped_losses(
-    weights: Float64s, spec: WeightSpec, clipping: Clipping, moments: Float64s, form: Integer
+    weights: Float64s, spec: WeightSpec, clipping: Clipping, moments: Float64s, unit: Float64s
 ) -> tuple[Float64s, Float64s]:
-    """Return the loss ``e moments e^T`` of each row, and the derivative of all by each scale."""
+    """Return the loss ``e moments e^T`` of each row, and the derivative of all by each scale.
+
+    Args:
+        weights: ``[rows, in]``.
+        spec: With integer codes.
+        clipping: ``[rows, scales]``.
+        moments: ``[in, in]``.
+        unit: What errors are measured in, ``[rows, 1]`` or ``[1, 1]``.
+    """
+    form = require_integer("clipping", spec.format)
     affine = clipped_affine(weights, spec, clipping)
     scale = spec.granularity.spread(affine.scale.astype(np.float64), weights.shape)
     zero = affine.zero
     if zero is not None:
         zero = spec.granularity.spread(zero.astype(np.float64), weights.shape)
     made = rounded(weights, scale, zero, form, zero_first=affine.zero_first)
-    change = made.decoded - weights
+    change = (made.decoded - weights) / unit
     product = change @ moments
-    slope = spec.granularity.reduce(2 * product * made.by_scale, np.add)
+    slope = spec.granularity.reduce(2 * product * made.by_scale / unit, np.add)
     return np.einsum("oi,oi->o", product, change), slope
 
 

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ascendfx.quant_passes.algorithms.adam import adam
 from ascendfx.quant_passes.algorithms.candidate import Candidate
+from ascendfx.quant_passes.algorithms.row_units import row_units
 from ascendfx.quant_passes.algorithms.straight_through import Rounded, rounded
 from ascendfx.quant_passes.algorithms.weight_algorithm import WeightSpec, require_integer
 from ascendfx.quant_passes.formats.format import Float64s
@@ -22,23 +23,23 @@ class Descent:
     Attributes:
         spec: What the rows become.
         affine: Conventions of scales and zero points.
-        moments: ``X^T X / tokens``, damped, ``[in, in]``.
+        moments: ``X^T X``, damped, over its mean diagonal, ``[in, in]``, float32.
         steps: How many.
         rate: The first learning rate.
     """
 
     spec: WeightSpec
     affine: Affine
-    moments: Float64s
+    moments: NDArray[np.float32]
     steps: int
     rate: float
 
     def run(self, weights: Float64s, starts: list[Candidate]) -> Candidate:
         """Return the best point that each row has visited, the starts included."""
-        shape = weights.shape
+        shape, unit = weights.shape, row_units(weights)
         best, least = starts[0], np.full(len(weights), np.inf)
         for start in starts:
-            errors = self._losses(start.decoded(shape) - weights)[0]
+            errors = self._losses((start.decoded(shape) - weights) / unit)[0]
             best, least = best.where(errors < least, start), np.minimum(errors, least)
         logarithm = np.zeros(starts[0].scale.shape)
         origin = starts[0].scale.astype(np.float64)
@@ -50,7 +51,8 @@ class Descent:
             scale = rounded_to(origin * np.exp(logarithm), self.affine.stored)
             whole = self._stored_zero(zero)
             made = self._rounded(weights, scale, whole, offset)
-            errors, slope = self._losses(made.decoded - weights)
+            errors, slope = self._losses((made.decoded - weights) / unit)
+            slope /= unit
             here = Candidate(made.codes, scale, whole, self.affine.granularity)
             best, least = best.where(errors < least, here), np.minimum(errors, least)
             wide = self._spread(scale.astype(np.float64), shape)
@@ -86,9 +88,13 @@ class Descent:
         return rounded(weights, wide, zero, form, offset=offset, zero_first=first)
 
     def _losses(self, change: Float64s) -> tuple[Float64s, Float64s]:
-        """Return the loss of each row, and its derivative by each number."""
-        product = change @ self.moments
-        return np.einsum("oi,oi->o", product, change), 2 * product
+        """Return the loss of each row, and its derivative by each number.
+
+        The product, which is most of the work, is in float32: a descent needs no more, and what it
+        finds is compared with the starts in float64.
+        """
+        product = change.astype(np.float32) @ self.moments
+        return np.einsum("oi,oi->o", product, change), 2.0 * product.astype(np.float64)
 
     def _spread(self, scales: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
         return self.affine.granularity.spread(scales, shape)

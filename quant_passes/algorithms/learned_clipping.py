@@ -16,6 +16,7 @@ from ascendfx.quant_passes.algorithms.clipping import (
     slope_of,
 )
 from ascendfx.quant_passes.algorithms.min_max import MinMax
+from ascendfx.quant_passes.algorithms.row_units import row_units
 from ascendfx.quant_passes.algorithms.sszw import require_scales_of_rows
 from ascendfx.quant_passes.algorithms.weight_algorithm import (
     QuantizedWeight,
@@ -50,6 +51,9 @@ class LearnedClipping:
         rate: Learning rate.
         start: First logits.
         keep_best: Whether the best is kept, else the last, as OmniQuant does.
+        normalize: Whether the loss is measured in units of the row and of the inputs. OmniQuant's
+            is not, so that 1e-8, which Adam adds to the size of a gradient, slows it at the size of
+            usual weights, and stops it for small ones.
 
     Raises:
         GraphError: `bad-algorithm`.
@@ -61,6 +65,7 @@ class LearnedClipping:
     rate: float = 1e-2
     start: float = 4.0
     keep_best: bool = True
+    normalize: bool = True
 
     name = "learned_clipping"
     needs = frozenset({"moments"})
@@ -108,7 +113,10 @@ class LearnedClipping:
         """
         require_scales_of_rows(self.name, spec)
         known, moments = require_moments(self, weight, inputs)
-        moments = moments / max(1, known.tokens) / max(1, len(weight))
+        size = max(1, known.tokens) * max(1, len(weight))
+        if self.normalize and known.channels:
+            size = np.diagonal(moments).mean() or 1.0
+        moments = moments / size
         shape = spec.granularity.scale_shape(weight.shape)
         clipping = Clipping(np.full(shape, np.inf), np.full(shape, np.inf))
         for top in range(0, len(weight), _ROWS):
@@ -120,12 +128,13 @@ class LearnedClipping:
     def _descent(self, weights: Float64s, spec: WeightSpec, moments: Float64s) -> Clipping:
         form = require_integer(self.name, spec.format)
         ends = ends_of(weights, spec)
+        unit = row_units(weights) if self.normalize else np.ones((1, 1))
         here = Clipping(*(np.full(ends[0].shape, float(self.start)) for _ in range(2)))
         best = Clipping(*(np.full(ends[0].shape, np.inf) for _ in range(2)))
-        least = clipped_losses(weights, spec, best, moments, form)[0]
+        least = clipped_losses(weights, spec, best, moments, unit)[0]
         states = [adam(here.low), adam(here.high)]
         for step in range(self.steps + 1):
-            errors, by_scale = clipped_losses(weights, spec, here, moments, form)
+            errors, by_scale = clipped_losses(weights, spec, here, moments, unit)
             better = (errors < least)[:, None]
             least = np.minimum(errors, least)
             best = Clipping(

@@ -122,7 +122,9 @@ class Sszw:
         moments: Float64s,
     ) -> QuantizedTensor:
         damped = moments.copy()
-        damped[np.diag_indices_from(damped)] += self.damping * np.diagonal(moments).mean()
+        mean = np.diagonal(moments).mean()
+        damped[np.diag_indices_from(damped)] += self.damping * mean
+        damped = (damped / mean).astype(np.float32)
         parts: list[Candidate] = []
         for top in range(0, len(numbers), _ROWS):
             rows = slice(top, top + _ROWS)

@@ -68,6 +68,24 @@ def test_sszw_is_better_than_all_its_starts_in_each_row(spec: WeightSpec) -> Non
     assert (with_gptq <= errors(Gptq(), spec) * (1 + 1e-9)).all()
 
 
+@pytest.mark.parametrize("power", [-40, 30])
+@pytest.mark.parametrize("algorithm", [Sszw(steps=20), LearnedClipping(steps=20)])
+def test_the_size_of_weights_and_inputs_changes_no_code(
+    algorithm: WeightAlgorithm, power: int
+) -> None:
+    """Adam adds 1e-8 to gradients, which would stop it for small ones."""
+    known = statistics_of(MADE.held_out * 2.0**power)
+    for spec in SPECS[:2]:
+        usual = algorithm.quantize(W, spec, statistics_of(MADE.held_out)).tensor
+        moved = algorithm.quantize(W * 2.0**power, spec, known).tensor
+        assert isinstance(usual, QuantizedTensor)
+        assert isinstance(moved, QuantizedTensor)
+        np.testing.assert_array_equal(moved.codes, usual.codes)
+        np.testing.assert_array_equal(
+            moved.affine.scale, usual.affine.scale * np.float32(2.0**power)
+        )
+
+
 @pytest.mark.parametrize("spec", SPECS)
 def test_scales_and_codes_of_sszw_are_stored_ones(spec: WeightSpec) -> None:
     tensor = Sszw(steps=150).quantize(W, spec, MADE.known).tensor

@@ -174,7 +174,7 @@ def test_zeros_are_told() -> None:
         {"reach": 0},
         {"reach": float("inf")},
         {"unsigned_zero": "middle"},
-        {"compute": DType.BF16},
+        {"compute": DType.F16},
         {"stored": DType.I8},
         {"smallest_scale": -1.0},
         {"smallest_scale": 2.0, "largest_scale": 1.0},
