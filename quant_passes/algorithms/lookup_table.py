@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.remark import Remark
 from ascendfx.quant_passes.algorithms.sszw import require_scales_of_rows
@@ -21,6 +20,7 @@ from ascendfx.quant_passes.algorithms.weighted_k_means import weighted_k_means
 from ascendfx.quant_passes.formats.as_numbers import as_numbers
 from ascendfx.quant_passes.formats.codebook import RowCodebooks
 from ascendfx.quant_passes.formats.format import Floats
+from ascendfx.quant_passes.scaling.round_to_nearest import require_code_per_value
 from ascendfx.quant_passes.scaling.rounded_to import cast_to, rounded_to
 from ascendfx.quant_passes.statistics import InputStatistics
 
@@ -102,14 +102,12 @@ class LookupTable:
 
         Raises:
             GraphError: `bad-weight`; `values-not-finite`; `bad-granularity`: rows share a table;
-                `bad-format`: more than eight bits; `statistics-missing`; `bad-statistics`.
+                `bad-format`: scales of its own; `statistics-missing`; `bad-statistics`.
         """
         numbers = require_weight(weight)
         require_scales_of_rows(self.name, spec)
+        require_code_per_value(spec.format)
         bits = int(np.ceil(spec.format.bits))
-        if not 1 <= bits <= 8:
-            reason = f"a lookup table of {bits} bits has no codes of a byte"
-            raise GraphError("bad-format", reason, hint="ask for a format of 1 to 8 bits")
         mass, remarks = self._mass(numbers, inputs)
         tables = spec.granularity.scale_shape(numbers.shape)
         count, k = tables[0] * tables[1], 1 << bits

@@ -15,7 +15,7 @@ from ascendfx.quant_passes.algorithms.weight_algorithm import (
 from ascendfx.quant_passes.formats.format import Floats
 from ascendfx.quant_passes.scaling.granularity import Granularity, PerBlock
 from ascendfx.quant_passes.scaling.quantized_tensor import QuantizedTensor
-from ascendfx.quant_passes.scaling.round_to_nearest import affine_of
+from ascendfx.quant_passes.scaling.round_to_nearest import affine_of, require_code_per_value
 from ascendfx.quant_passes.statistics import InputStatistics
 
 
@@ -52,6 +52,7 @@ class Percentile:
         """
         del inputs
         numbers = require_weight(weight)
+        require_code_per_value(spec.format)
         granularity = spec.granularity
         cut = (100 - self.percent) / 2
         low, high = _percentiles(numbers, granularity, (cut, 100 - cut))

@@ -43,14 +43,23 @@ def extreme_scales(
     Raises:
         GraphError: As `round_to_nearest`.
     """
+    require_code_per_value(form)
+    numbers = as_numbers(values)
+    low, high = (granularity.reduce(numbers, ufunc) for ufunc in (np.minimum, np.maximum))
+    return rule.scales(low, high, form)
+
+
+def require_code_per_value(form: Format) -> None:
+    """Refuse formats with scales of their own, codecs and vector codebooks.
+
+    Raises:
+        GraphError: `bad-format`.
+    """
     if not isinstance(form, Format):  # pyright: ignore[reportUnnecessaryIsInstance]
         name = getattr(form, "name", type(form).__name__)
         reason = f"`{name}` has no code per value that a scale could be chosen for"
         hint = "call encode of a format that brings scales of its own, a codec or a vector codebook"
         raise GraphError("bad-format", reason, hint=hint)
-    numbers = as_numbers(values)
-    low, high = (granularity.reduce(numbers, ufunc) for ufunc in (np.minimum, np.maximum))
-    return rule.scales(low, high, form)
 
 
 def affine_of(scales: Scales, granularity: Granularity, rule: ScaleRule) -> Affine:

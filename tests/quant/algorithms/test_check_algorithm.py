@@ -52,6 +52,31 @@ CASES = [
 ]
 
 
+ANY_FORMAT = ("gptq", "mean_square", "min_max", "percentile")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("form", [q.NF4, q.E4M3FN(), q.HiFloat8()], ids=lambda form: form.name)
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_formats_without_integer_codes(name: str, form: q.Format) -> None:
+    spec = WeightSpec(form, PerGroup(16))
+    if name in ANY_FORMAT or (name == "lookup_table" and form.bits == 4):
+        q.check_algorithm(q.algorithm_named(name), spec)
+    elif name != "lookup_table":
+        with pytest.raises(GraphError, match="moves the scales of integer codes") as refused:
+            q.algorithm_named(name).quantize(np.ones((2, 32)), spec, without_tokens(32))
+        assert refused.value.code == "bad-format"
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_formats_with_scales_of_their_own_are_refused(name: str) -> None:
+    spec = WeightSpec(q.HiFloat4(), PerChannel())  # pyright: ignore[reportArgumentType]
+    known = q.statistics_of(np.random.default_rng(0).standard_normal((300, 64)))
+    with pytest.raises(GraphError) as refused:
+        q.algorithm_named(name).quantize(np.ones((2, 64)), spec, known)
+    assert refused.value.code == "bad-format"
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(("algorithm", "spec"), CASES)
 def test_ours_pass(algorithm: q.WeightAlgorithm, spec: WeightSpec) -> None:

@@ -1,5 +1,6 @@
 """Lookup tables: least error against all partitions, and rows that are hard."""
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -12,6 +13,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 from ascendfx.quant_passes.algorithms import weighted_k_means as module
 from ascendfx.quant_passes.algorithms.lookup_table import LookupTable, TableTensor
+from ascendfx.quant_passes.algorithms.min_max import MIN_MAX
 from ascendfx.quant_passes.algorithms.weight_algorithm import WeightSpec
 from ascendfx.quant_passes.algorithms.weighted_k_means import places_of, weighted_k_means
 from ascendfx.quant_passes.formats.integer import Integer
@@ -65,6 +67,16 @@ def test_long_rows_come_near_to_the_least_error(monkeypatch: pytest.MonkeyPatch)
     near = error()
     monkeypatch.setattr(module, "_PLACES", 500)
     assert (near <= 1.05 * error()).all()
+
+
+@pytest.mark.parametrize("bits", [5, 6, 8])
+def test_many_centres_of_long_rows_are_much_better_than_equal_steps(bits: int) -> None:
+    weight = np.random.default_rng(0).standard_normal((3, 3000))
+    spec = WeightSpec(Integer(bits), PerChannel())
+    found = LookupTable(weighted=False).quantize(weight, spec).tensor
+    equal = MIN_MAX.quantize(weight, replace(spec, rule=ScaleRule(symmetric=False))).tensor
+    assert found.squared_error(weight) < 0.6 * equal.squared_error(weight)
+    assert len(np.unique(found.decode()[0])) > 0.9 * 2**bits
 
 
 def test_places_by_bisection() -> None:
