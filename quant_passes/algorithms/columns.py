@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from ascendfx.quant_passes.formats.format import Codes, Float64s, Format
 from ascendfx.quant_passes.formats.integer import Integer
 from ascendfx.quant_passes.scaling.affine import Affine
+from ascendfx.quant_passes.scaling.granularity import PerGroup
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +40,9 @@ def affine_by_columns(affine: Affine, shape: tuple[int, ...], places: NDArray[An
     """Return the scales of the columns at ``places`` of a weight ``[out, in]``."""
 
     def turned(scales: NDArray[Any]) -> Float64s:
+        if isinstance(affine.granularity, PerGroup):
+            groups = scales[:, places // affine.granularity.size]
+            return np.ascontiguousarray(groups.T, np.float64)
         spread = affine.granularity.spread(scales, shape)
         if spread.shape[1] > 1:
             spread = spread[:, places]

@@ -49,7 +49,8 @@ class Gptq:
         dead: What becomes of columns whose input was always 0: ``round`` them, so that the first
             token that is not 0 there finds a weight; ``zero`` after scales were made of them, too,
             as IST-DASLab does per channel; or ``zero-first``, as it does with groups.
-        scales: Finds the scales.
+        scales: Finds the scales, from the weight alone or the moments; dynamic groups have no
+            moments of their own, so there from the weight alone.
         fallback: Takes over; data-free.
 
     Raises:
@@ -75,7 +76,8 @@ class Gptq:
             "damping": 0 < self.damping <= _MOST_DAMPING,
             "tokens_per_input": 0 <= self.tokens_per_input < float("inf"),
             "dead": self.dead in {"round", "zero", "zero-first"},
-            "scales": not self.scales.needs,
+            "scales": self.scales.needs <= (self.needs if self.groups == "static" else set())
+            and self.scales.name != self.name,
             "fallback": not self.fallback.needs,
         }
         for option, fine in known.items():
@@ -107,9 +109,14 @@ class Gptq:
         if factor is None:
             reason = f"X^T X has no Cholesky factor even with damping {_MOST_DAMPING:g}"
             return self._fallen_back(numbers, spec, reason)
-        codes, affine, found = self._rounded(numbers, spec, order, factor, dead)
-        told = self._remarks(dead, damping)
-        return QuantizedWeight(QuantizedTensor(codes, affine, spec.format), (*told, *found))
+        live = np.where(dead, 0, numbers)
+        affine, found = None, ()
+        if self.groups == "static" or not isinstance(spec.granularity, PerGroup):
+            first = live if self.dead == "zero-first" else numbers
+            affine, found = self._scales(first, spec, known)
+        kept = numbers if self.dead == "round" else live
+        tensor, more = self._rounded(kept, spec, order, factor, affine)
+        return QuantizedWeight(tensor, (*self._remarks(dead, damping), *found, *more))
 
     def _fallen_back(self, numbers: Float64s, spec: WeightSpec, reason: str) -> QuantizedWeight:
         instead = self.fallback.quantize(numbers, spec, None)
@@ -153,18 +160,12 @@ class Gptq:
         spec: WeightSpec,
         order: np.ndarray,
         factor: Float64s,
-        dead: np.ndarray,
-    ) -> tuple[Codes, Affine, tuple[Remark, ...]]:
+        affine: Affine | None,
+    ) -> tuple[QuantizedTensor, tuple[Remark, ...]]:
+        """Return the codes under the given scales, or under those of dynamic groups."""
         turned = np.ascontiguousarray(numbers.T[order])  # [in, out]: a column is a row
-        if self.dead != "round":
-            turned[dead[order]] = 0
-        dynamic = self.groups == "dynamic" and isinstance(spec.granularity, PerGroup)
-        affine, remarks = None, ()
-        if not dynamic:
-            first = np.where(dead, 0, numbers) if self.dead == "zero-first" else numbers
-            affine, remarks = self._scales(first, spec)
-        width = _BLOCK
-        if dynamic and isinstance(spec.granularity, PerGroup):
+        width, remarks = _BLOCK, ()
+        if affine is None and isinstance(spec.granularity, PerGroup):
             spec.granularity.scale_shape(numbers.shape)
             width = spec.granularity.size
         parts: list[Affine] = []
@@ -174,7 +175,8 @@ class Gptq:
             block = slice(start, min(len(turned), start + width))
             current = turned[block] - factor[:start, block].T @ errors[:start]
             if affine is None:
-                part, told = self._scales(current.T, replace(spec, granularity=PerChannel()))
+                group = replace(spec, granularity=PerChannel())
+                part, told = self._scales(current.T, group, None)
                 parts, remarks = [*parts, part], remarks + told
                 columns = affine_by_columns(part, current.T.shape, np.arange(len(current)))
             else:
@@ -182,11 +184,13 @@ class Gptq:
             _round_block(current, columns, spec, factor[block, block], codes[block], errors[block])
         back = np.empty_like(codes)
         back[order] = codes
-        affine = affine or _joined(parts, spec)
-        return np.ascontiguousarray(back.T), affine, remarks
+        codes = np.ascontiguousarray(back.T)
+        return QuantizedTensor(codes, affine or _joined(parts, spec), spec.format), remarks
 
-    def _scales(self, numbers: Float64s, spec: WeightSpec) -> tuple[Affine, tuple[Remark, ...]]:
-        found = self.scales.quantize(numbers, spec, None)
+    def _scales(
+        self, numbers: Float64s, spec: WeightSpec, known: InputStatistics | None
+    ) -> tuple[Affine, tuple[Remark, ...]]:
+        found = self.scales.quantize(numbers, spec, known)
         if not isinstance(found.tensor, QuantizedTensor):
             reason = f"gptq cannot take scales from {self.scales.name}, which has other ones"
             raise GraphError("bad-algorithm", reason, hint="take min_max, mean_square or ssz")

@@ -169,6 +169,16 @@ def test_damping_rises_until_there_is_a_factor() -> None:
     assert "has no Cholesky factor even with damping 1; min_max took over" in str(found.remarks[0])
 
 
+def test_scales_can_come_from_the_moments() -> None:
+    algorithm = Gptq(scales=Ssz(weighted=True))
+    found = plain(algorithm, SPEC)
+    weighted = Ssz(weighted=True).quantize(MADE.weight, SPEC, MADE.known).tensor
+    assert isinstance(weighted, QuantizedTensor)
+    np.testing.assert_array_equal(found.affine.scale, weighted.affine.scale)
+    with pytest.raises(GraphError, match="gptq cannot have scales"):
+        Gptq(act_order=False, groups="dynamic", scales=Ssz(weighted=True))
+
+
 def test_collinear_inputs_have_a_factor() -> None:
     """Every channel twice, and one token again and again: singular without damping."""
     twice = np.repeat(MADE.held_out[:, :24], 2, axis=1)
