@@ -1,11 +1,13 @@
 """Time to encode, decode and quantize in each number format, beside `ml_dtypes` and a copy.
 
-python tests/benchmarks/number_formats.py [VALUES]
+    python tests/benchmarks/number_formats.py [VALUES]
+
+Times are of this machine.
 """
 
+import argparse
 import resource
 import statistics
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -61,7 +63,11 @@ def beside_ml_dtypes(name: str, numbers: NDArray[np.float32]) -> None:
 
 def main() -> None:
     """Print a line per format and step."""
-    count = int(float(sys.argv[1])) if len(sys.argv) > 1 else 1 << 22
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("values", nargs="?", type=float, default=1 << 22, help="how many numbers")
+    count = int(parser.parse_args().values)
     rows = np.random.default_rng(0).standard_normal((count // 4096, 4096), np.float32)
     numbers = rows * np.float32(10)
     for name in REFERENCES:
