@@ -14,7 +14,7 @@ from ascendfx.passes.drop_batch_axis import ROWS
 from ascendfx.passes.fuse_mtp import DRAFT_CACHE_PREFIX
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
 from ascendfx.passes.shifted_convention import check_shifted_convention
-from ascendfx.passes.step_inputs import CACHE_PREFIX, SIZES, step_sizes
+from ascendfx.passes.step_inputs import CACHE_PREFIX, SIZES, is_packed, step_sizes
 
 _PACKED = ("token_ids", "positions", "slots", "row_request")
 """Inputs whose rows `pack_rows` moves together, in the order of its results."""
@@ -48,7 +48,7 @@ class PackRows(ProgramPass):
     def run(self, program: Program) -> PassResult:
         """Transform a closed decode step whose drafts are a chain, after `FuseMtp`."""
         verified = [n.op for n in program.main.nodes if isinstance(n.op, ops.VerifyDrafts)]
-        if len(verified) != 1 or not verified[0].drafts or verified[0].packed:
+        if len(verified) != 1 or not verified[0].drafts or is_packed(program):
             return PassResult(program)
         packed = _Packed(program, verified[0].drafts).run()
         if any(name.startswith(DRAFT_CACHE_PREFIX) for name in packed.main.input_types):

@@ -2,6 +2,7 @@
 
 from ascendfx.ir.graph import Graph, Node, Value
 from ascendfx.ir.ops import GatherRows, Input
+from ascendfx.ir.program import Program
 from ascendfx.ir.size import Dim, named_size
 from ascendfx.ir.step_state import (
     DRAFT_CANDIDATES,
@@ -98,6 +99,11 @@ def hidden_slots() -> TensorType:
 def kept_hidden(hidden: TensorType, drafts: int) -> TensorType:
     """Return the type of the hidden states that each place keeps between steps."""
     return hidden.with_shape((PLACES, hidden_window(drafts), *hidden.shape[1:]))
+
+
+def is_packed(program: Program) -> bool:
+    """Return whether the rows of a step stand close together, as `PackRows` leaves them."""
+    return SIZES in program.main.input_types
 
 
 def chooses_rows(graph: Graph, node: Node) -> bool:

@@ -12,7 +12,7 @@ from ascendfx.codegen.ascendc.weight_spec import WeightSpec
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
 from ascendfx.passes.remark import Remark
-from ascendfx.passes.step_inputs import KNOWN_TOKENS, SIZES
+from ascendfx.passes.step_inputs import KNOWN_TOKENS, is_packed
 from ascendfx.runtime.device_memory import check_arena
 from ascendfx.runtime.dumps.plan_cost_record import plan_cost_record
 from ascendfx.runtime.dumps.write_dump import DumpWriter
@@ -23,7 +23,7 @@ from ascendfx.runtime.progress import Progress
 
 def results_of(program: Program) -> tuple[str, ...]:
     """Return names for what a step returns: tokens, logits, where packed rows start, own drafts."""
-    if SIZES in program.main.input_types:
+    if is_packed(program):
         return (*RESULTS, ROW_START)
     known = program.main.input_types.get(KNOWN_TOKENS)
     drafts = known.shape[1] if known else 0

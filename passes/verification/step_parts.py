@@ -12,7 +12,6 @@ from ascendfx.ir.graph import Graph, Value
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Call, Input
 from ascendfx.ir.program import Program
-from ascendfx.ir.size import names_in
 from ascendfx.ir.step_state import State, hidden_window
 from ascendfx.passes.step_inputs import (
     CACHE_PREFIX,
@@ -21,6 +20,7 @@ from ascendfx.passes.step_inputs import (
     DRAFT_PROBS,
     HIDDEN_CACHE,
     RECENT,
+    is_packed,
 )
 from ascendfx.passes.verification.drawn_step import STEPS, DrawnStep
 from ascendfx.passes.verification.run_with_noise import Noisy, undisturbed
@@ -123,8 +123,7 @@ class _Rows:
 
 def _starts(step: DrawnStep, program: Program) -> list[int]:
     """Return the first row of each request; rows without placeholders stand close together."""
-    size = program.main.output_types[0].shape[0]
-    packed = bool(step.parents) and "packed_rows" in names_in(size)
+    packed = is_packed(program)
     counts = [
         (request.valid if request.runs else 1) if packed else len(request.tokens)
         for request in step.requests

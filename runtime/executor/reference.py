@@ -17,6 +17,7 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
 from ascendfx.ir.tensor_source import TensorsByKey, TensorSource
 from ascendfx.ir.tensor_type import TensorType
+from ascendfx.passes.step_inputs import is_packed
 from ascendfx.runtime.executor.step import StepInputs, StepOutputs
 from ascendfx.runtime.executor.step_controls import (
     EMITTED,
@@ -64,7 +65,7 @@ class ReferenceExecutor:
         names = program.main.input_types
         advances = EMITTED in names
         step = with_draft_rows(inputs, capacities.tree) if advances else inputs
-        packed = SIZES in names
+        packed = is_packed(program)
         drafted = capacities.drafts if packed and inputs.rows != inputs.requests else 0
         controls = host_controls(step, names, capacities.tree, drafted=drafted)
         if packed:
@@ -160,7 +161,7 @@ def _in_place(program: Program) -> list[str]:
 def _result_names(program: Program) -> tuple[str, ...]:
     """Return the names of what a program returns before what it changes in place."""
     count = len(program.main.outputs) - len(_in_place(program))
-    if SIZES in program.main.input_types:
+    if is_packed(program):
         return (*RESULTS, ROW_START)
     return (*RESULTS, *(f"draft_tokens.{i}" for i in range(count - 2)))[:count]
 
