@@ -7,7 +7,7 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from ascendfx.ir.cache_block import BLOCK_TOKENS
+from ascendfx.ir.cache_block import BLOCK_TOKENS, slots_of
 from ascendfx.ir.interpret import interpret
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
@@ -64,12 +64,14 @@ class Pages:
         rows = [
             (i, starts[i] + j, token) for i, each in enumerate(ids) for j, token in enumerate(each)
         ]
-        slots = [table[i][p // self.block] * self.block + p % self.block for i, p, _ in rows]
+        owner = np.array([i for i, _, _ in rows], np.int32)
+        positions = np.array([p for _, p, _ in rows], np.int32)
+        slots = slots_of(table[owner], positions[:, None], self.block)
         return {
             "token_ids": np.array([token for _, _, token in rows], np.int32),
-            "positions": np.array([p for _, p, _ in rows], np.int32),
-            "slots": np.array(slots, np.int32),
-            "row_request": np.array([i for i, _, _ in rows], np.int32),
+            "positions": positions,
+            "slots": slots[:, 0].astype(np.int32),
+            "row_request": owner,
             "block_table": table,
             "logit_rows": (np.cumsum([len(each) for each in ids]) - 1).astype(np.int32),
         }

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ascendfx.ir.cache_block import slots_of
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.draft_tree import depths_of
 from ascendfx.ir.op import Array, Op
@@ -206,7 +207,7 @@ class AdvanceRequests(Op):
         return (
             np.where(on, following, ids).reshape(-1),
             np.where(on, length + depths, positions).reshape(-1),
-            np.where(on, _slots(table, length + columns, self.block), -1).reshape(-1),
+            np.where(on, slots_of(table, length + columns, self.block), -1).reshape(-1),
             state,
             emitted,
             step,
@@ -249,11 +250,3 @@ def _chosen(state: Array, step: Array, depths: Array) -> Array:
     depth = pays.sum(axis=1, dtype=np.int64)
     tries = (depth == 0) & (state[:, State.STEPS] % RETRY_STEPS == 0)
     return (depths <= np.where(tries, 1, depth)[:, None]).sum(axis=1) - 1
-
-
-def _slots(table: Array, positions: Array, block: int) -> Array:
-    """Return where the tables of blocks put positions."""
-    column, place = np.divmod(positions, block)
-    inside = column < table.shape[1]
-    chosen = np.take_along_axis(table, np.where(inside, column, 0), axis=1)
-    return np.where(inside & (chosen >= 0), chosen * block + place, -1)

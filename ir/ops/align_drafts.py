@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ascendfx.ir.cache_block import slots_of
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.ops.verify_drafts import fits_places, places_of
@@ -131,11 +132,7 @@ class AlignDrafts(Op):
         held = behind - self.drafts + np.minimum(columns, self.drafts)
         ids = np.where(inside, np.take_along_axis(known, held, axis=1), 0)
         places = np.where(inside, places, 0)
-        column, offset = np.divmod(places, self.block)
-        has = column < table.shape[1]
-        blocks = np.take_along_axis(table, np.where(has, column, 0), axis=1)
-        stored = inside & runs & has & (blocks >= 0)
-        slots = np.where(stored, blocks * self.block + offset, -1)
+        slots = np.where(inside & runs, slots_of(table, places, self.block), -1)
 
         window = hidden_window(self.drafts)
         first = np.arange(count)[:, None] * window

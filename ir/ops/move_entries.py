@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ascendfx.ir.cache_block import slots_of
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.ops.verify_drafts import places_of
@@ -84,17 +85,10 @@ class MoveEntries(Op):
         *caches, table, state, path = operands
         block = caches[0].shape[1]
         length, runs = state[:, State.LENGTH, None], state[:, State.FINISHED, None] == Finish.RUNS
-
-        def slots(places: Array) -> Array:
-            column, offset = np.divmod(places, block)
-            has = column < table.shape[1]
-            blocks = np.take_along_axis(table, np.where(has, column, 0), axis=1)
-            return np.where(has & (blocks >= 0), blocks * block + offset, -1)
-
         rows = np.arange(self.nodes)
         moved = runs & (path > rows)
-        source = slots(length + np.where(moved, path, 0))
-        target = slots(length + np.broadcast_to(rows, path.shape))
+        source = slots_of(table, length + np.where(moved, path, 0), block)
+        target = slots_of(table, length + np.broadcast_to(rows, path.shape), block)
         moved &= (source >= 0) & (target >= 0)
 
         def changed(cache: Array) -> Array:

@@ -79,6 +79,7 @@ class DrawnStep:
 
     def slot(self, request: int, position: int) -> int:
         """Return where the caches hold a position of a request."""
+        # Not by `slots_of`: operations call it, and their mistakes are what is looked for here.
         return int(self.table[request][position // BLOCK]) * BLOCK + position % BLOCK
 
     def entries(self, cache: Array, request: int) -> Array:

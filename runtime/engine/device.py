@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.launch_plan import ROW_START
+from ascendfx.ir.cache_block import slots_of
 from ascendfx.ir.step_state import RECENT_COLUMNS, Finish, State
 from ascendfx.runtime.engine.handover import put_rows, take_rows
 from ascendfx.runtime.engine.prefill import (
@@ -223,14 +224,12 @@ class Device:
         views["state"][place] = state
         entries = length + self._column
         # The last rows may lie behind the last block: the request ends before they count.
-        column = np.minimum(entries // self.block_tokens, table.size - 1)
-        inside = entries // self.block_tokens < request.blocks.size
-        slots = table[column] * self.block_tokens + entries % self.block_tokens
+        slots = slots_of(request.blocks, entries, self.block_tokens)
         rows = place * self._column.size + self._column
         views["token_ids"][rows] = 0
         views["token_ids"][rows[0] : rows[0] + 1 + len(drafts)] = (result.token, *drafts)
         views["positions"][rows] = length + self._depths
-        views["slots"][rows] = np.where(inside, slots, -1)
+        views["slots"][rows] = slots
         if "draft_ids" in views:
             views["draft_ids"][place] = -1  # the first drafts are certain
         if "recent" in views:

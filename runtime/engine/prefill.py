@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.launch_plan import Capacities
+from ascendfx.ir.cache_block import slots_of
 from ascendfx.ir.step_state import Finish, State, hidden_window
 from ascendfx.runtime.engine.transfer_record import TransferRecord
 from ascendfx.runtime.executor.step import StepExecutor, StepInputs
@@ -130,7 +131,7 @@ def _chunk(
     return StepInputs(
         token_ids=request.tokens[start:stop],
         positions=positions,
-        slots=table[0, positions // block_tokens] * block_tokens + positions % block_tokens,
+        slots=slots_of(table[0], positions, block_tokens),
         row_request=np.zeros(stop - start, np.int32),
         block_table=table,
         logit_rows=np.array([stop - start - 1], np.int32),
