@@ -10,7 +10,7 @@ from ascendfx.ir.cache_block import slots_of
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.draft_tree import depths_of
 from ascendfx.ir.op import Array, Op
-from ascendfx.ir.ops.verify_drafts import fits_places, places_of
+from ascendfx.ir.places import fits_places, places_of
 from ascendfx.ir.step_state import (
     HELD,
     NO_DRAFT,

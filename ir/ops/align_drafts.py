@@ -9,8 +9,8 @@ import numpy as np
 from ascendfx.ir.cache_block import slots_of
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
-from ascendfx.ir.ops.verify_drafts import fits_places, places_of
 from ascendfx.ir.packed_rows import rows_of_places
+from ascendfx.ir.places import fits_places, places_of
 from ascendfx.ir.size import Dim, bind_size
 from ascendfx.ir.step_state import RECENT_COLUMNS, Finish, State, hidden_window
 from ascendfx.ir.tensor_type import DType, TensorType

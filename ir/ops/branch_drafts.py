@@ -7,8 +7,8 @@ import numpy as np
 
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
-from ascendfx.ir.ops.verify_drafts import places_of
 from ascendfx.ir.ops.verify_tree import MOST_NODES
+from ascendfx.ir.places import places_of
 from ascendfx.ir.step_state import STOP_COLUMNS, State
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.ir.token_choice import allowed_logits

@@ -9,7 +9,7 @@ import numpy as np
 from ascendfx.ir.cache_block import slots_of
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
-from ascendfx.ir.ops.verify_drafts import places_of
+from ascendfx.ir.places import places_of
 from ascendfx.ir.step_state import Finish, State
 from ascendfx.ir.tensor_type import DType, TensorType
 

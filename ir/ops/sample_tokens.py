@@ -9,7 +9,7 @@ import numpy as np
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.draft_acceptance import Rows, coupled_tokens
 from ascendfx.ir.op import Array, Op
-from ascendfx.ir.ops.verify_drafts import fits_places, places_of
+from ascendfx.ir.places import fits_places, places_of
 from ascendfx.ir.step_state import OPTION_COLUMNS, STOP_COLUMNS, State, Stream
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.ir.token_choice import allowed_logits, penalised, wants_penalties

@@ -8,8 +8,9 @@ import numpy as np
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.packed_rows import rows_of_places
-from ascendfx.ir.step_state import STATE_COLUMNS, State
-from ascendfx.ir.tensor_type import DType, TensorType
+from ascendfx.ir.places import fits_places, places_of
+from ascendfx.ir.step_state import State
+from ascendfx.ir.tensor_type import TensorType
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +73,3 @@ class VerifyDrafts(Op):
         accepted = np.cumprod(agrees, axis=1, dtype=np.int64).sum(axis=1)
         last_rows = start + accepted
         return accepted, last_rows, sampled[last_rows]
-
-
-def places_of(state: TensorType) -> TensorType | None:
-    """Return the type of one number per place; None if ``state`` is no table of states."""
-    if state.dtype is not DType.I32 or state.rank != 2 or state.shape[1] != STATE_COLUMNS:
-        return None
-    return TensorType(DType.I32, state.shape[:1])
-
-
-def fits_places(rows: TensorType, places: TensorType, drafts: int) -> bool:
-    """Return whether ``rows`` has the rows of ``places``, as far as sizes are numbers."""
-    if rows.dtype is not DType.I32 or rows.rank != 1 or drafts < 0:
-        return False
-    count, each = rows.shape[0], places.shape[0]
-    known = isinstance(count, int) and isinstance(each, int)
-    return not known or count == each * (drafts + 1)

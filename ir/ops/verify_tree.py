@@ -7,7 +7,7 @@ import numpy as np
 
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
-from ascendfx.ir.ops.verify_drafts import fits_places, places_of
+from ascendfx.ir.places import fits_places, places_of
 from ascendfx.ir.step_state import State
 from ascendfx.ir.tensor_type import TensorType
 
