@@ -105,9 +105,9 @@ def compile_model(
     if writer:  # before the work, not after it
         about = verify_header(verify, verify_tokens, verify_length)
         layers = _draft_layers(model, draft, wanted)
-        header = _header(model, dtype, chip, limits, strategy, plans)
         stages = ("serving", *draft_stage_names(plans, layers), *plans)
-        writer.begin(replace(header, verify=about, stages=stages))
+        header = _header(model, dtype, chip, limits, strategy, stages)
+        writer.begin(replace(header, verify=about))
     captured = _captured(
         model, dtype, trace_folder, progress, drafts=draft if draft is not None else bool(wanted)
     )
@@ -240,7 +240,7 @@ def _header(
     target: Target,
     limits: Limits,
     strategy: str,
-    plans: Sequence[str],
+    stages: Sequence[str],
 ) -> DumpHeader:
     named = isinstance(model, str | PathLike)
     return DumpHeader(
@@ -249,5 +249,5 @@ def _header(
         target=target.name,
         limits=limits.recorded(),
         strategy=strategy,
-        stages=("serving", *plans),
+        stages=stages,
     )

@@ -3,7 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.location import UNKNOWN
@@ -132,7 +132,6 @@ class PassVerifier:
     tensors: Mapping[str, Array]
     tokens: Array
     common: str = SERVING
-    checks: list[PassCheck] = field(default_factory=list[PassCheck])
 
     def __post_init__(self) -> None:
         start = time.perf_counter()
@@ -157,7 +156,6 @@ class PassVerifier:
         """Compare the program after a pass; call it for each pass of a pipeline in order."""
         check = checked(stage, run, lambda: self._compare(stage, run))
         self.seconds += check.seconds
-        self.checks.append(check)
         return check
 
     def _compare(self, stage: str, run: Rewritten) -> Verdict:

@@ -17,6 +17,7 @@ from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
 from ascendfx.passes.random_weights import random_weights
 from ascendfx.passes.rebuild import rebuild
 from ascendfx.passes.verification.verify_pass import PassVerifier, Rewritten, fidelity_error
+from ascendfx.passes.verification.verify_stages import StageVerifier
 from ascendfx.runtime.dumps.dump_header import DumpHeader
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
@@ -30,14 +31,14 @@ _TOKENS = token_ids(None, 90)
 _FLOAT_ROUNDING = 1e-9
 
 
-def verifier(name: str) -> PassVerifier:
+def verifier(name: str) -> StageVerifier:
     program = captured(name)
-    return PassVerifier(program, random_weights(program, 0), _TOKENS)
+    return StageVerifier(program, (), random_weights(program, 0), _TOKENS)
 
 
 def rewrite(
     name: str, passes: Sequence[ProgramPass], writer: DumpWriter | None = None
-) -> PassVerifier:
+) -> StageVerifier:
     found = verifier(name)
     Rewriting(writer, found, silent).run("serving", captured(name), passes)
     return found
@@ -203,6 +204,4 @@ def test_a_mistake_far_into_a_text_needs_a_text_of_that_length() -> None:
         after = _Far().run(program).program
         check = found.check("serving", Rewritten("far", Fidelity.BITWISE, program, after))
         assert bool(check.broken) == broken
-        assert f"on 2 texts of {length} tokens:" in str(
-            fidelity_error(check, found.checks, found.shape)
-        )
+        assert f"on 2 texts of {length} tokens:" in str(fidelity_error(check, [check], found.shape))

@@ -30,6 +30,7 @@ from ascendfx.passes.random_weights import random_weights
 from ascendfx.passes.rebuild import rebuild
 from ascendfx.passes.verification.new_narrowing import holds
 from ascendfx.passes.verification.verify_pass import PassCheck, PassVerifier, Rewritten
+from ascendfx.passes.verification.verify_stages import StageVerifier
 from ascendfx.runtime.presets import DECODE, PREFILL, RAISE, TO_SERVING
 from ascendfx.runtime.progress import silent
 from ascendfx.runtime.rewriting import Rewriting
@@ -159,7 +160,7 @@ class _ScaledReal(_Scaled):
 def test_passes_behind_a_lossy_one_are_not_blamed_for_it(place: int) -> None:
     """In any form: what rows and serving steps yield is put together to a reference."""
     program = captured("v3_halfrope")
-    found = PassVerifier(program, random_weights(program, 0), _TOKENS)
+    found = StageVerifier(program, (), random_weights(program, 0), _TOKENS)
     rewriting = Rewriting(None, found, silent)
     passes = (*TO_SERVING[:place], _Scaled(), *TO_SERVING[place:], Thirds())
     serving, _ = rewriting.run("serving", program, passes)
@@ -173,7 +174,7 @@ def test_passes_behind_a_lossy_one_are_not_blamed_for_it(place: int) -> None:
 
 def test_a_lossy_pass_of_one_plan_excuses_nothing_in_another() -> None:
     program = captured("v3_halfrope")
-    found = PassVerifier(program, random_weights(program, 0), _TOKENS)
+    found = StageVerifier(program, (), random_weights(program, 0), _TOKENS)
     rewriting = Rewriting(None, found, silent)
     serving, _ = rewriting.run("serving", program, TO_SERVING)
     rewriting.run("decode", serving, (_Scaled(), Thirds()))

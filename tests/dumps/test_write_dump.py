@@ -11,7 +11,7 @@ from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.registry import PASSES, RAISE
 from ascendfx.passes.simplify import Simplify
-from ascendfx.passes.verification.verify_pass import PassVerifier
+from ascendfx.passes.verification.verify_stages import StageVerifier
 from ascendfx.runtime.dumps.dump_header import DumpHeader
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.progress import silent
@@ -73,7 +73,7 @@ def test_the_index_says_what_each_pass_did(tmp_path: Path) -> None:
 
 def test_the_index_says_what_is_broken_also_where_no_error_is_large(tmp_path: Path) -> None:
     program = zero_model(0.0)
-    verifier = PassVerifier(program, ZERO_TABLE, ZERO_TOKENS)
+    verifier = StageVerifier(program, (), ZERO_TABLE, ZERO_TOKENS)
     with pytest.raises(GraphError, match=r"error\[fidelity-broken\]"):
         Rewriting(writer(tmp_path), verifier, silent).run(
             "serving", program, (Simplify(), zero_dropped())
