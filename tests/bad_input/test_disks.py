@@ -5,12 +5,9 @@ single file of tensors: ``tests/runtime/test_write_tensors.py``.
 """
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,20 +17,10 @@ from ascendfx.runtime.compiled_model import CompiledModel
 from ascendfx.runtime.package.load_package import load
 from ascendfx.runtime.package.save_package import save_package
 from tests.bad_input.ended import Command
+from tests.bad_input.full_disk import files_no_larger_than
 
 NOWHERE = Path("/proc/ascendfx")
 """Not even the super-user can make a folder here."""
-
-
-@contextmanager
-def files_no_larger_than(size: int) -> Iterator[None]:
-    """Let every write behind ``size`` bytes of a file fail, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_a_package_that_cannot_be_written_is_one_error(compiled: CompiledModel) -> None:

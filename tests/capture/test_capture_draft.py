@@ -12,7 +12,6 @@ import pytest
 import torch
 from hypothesis import Phase, given, settings
 from torch import Tensor, nn
-from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
 
 from ascendfx.ir.capture.capture_draft import capture_draft
 from ascendfx.ir.capture.capture_module import capture_module
@@ -27,6 +26,7 @@ from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.serving_steps import ServingSteps
 from ascendfx.runtime.checkpoint.capture_model import capture_model
 from ascendfx.runtime.presets import TO_SERVING
+from tests.capture.draft_and_main import CAPTURED, MAIN, make_main
 from tests.capture.draft_modules import (
     WIDTH,
     BatchMoved,
@@ -35,7 +35,7 @@ from tests.capture.draft_modules import (
     TokenWise,
     WrittenOut,
 )
-from tests.capture.tiny_models import VOCABULARY, random_weights, tiny_latent
+from tests.capture.tiny_models import VOCABULARY, random_weights
 from tests.models.draft_steps import assert_pieces_equal_the_whole, in_one_go, pieces
 from tests.passes.serving_steps import full_logits, spans
 
@@ -43,27 +43,6 @@ PHASES = (Phase.explicit, Phase.generate)  # nothing to shrink: every example is
 # Float64 sums of at most 96 terms around one, thirty operations deep.
 ATOL = 1e-11
 
-
-def make_main(**changes: Any) -> Any:
-    config = DeepseekV3Config(
-        **tiny_latent(
-            num_hidden_layers=1,
-            num_attention_heads=2,
-            num_key_value_heads=2,
-            n_group=2,
-            topk_group=1,
-            num_experts_per_tok=2,
-            **changes,
-        )
-    )
-    main: Any = random_weights(DeepseekV3ForCausalLM(config), 1)
-    # The loop over experts, which cannot be exported: captured in the other form all the same.
-    main.set_experts_implementation("eager")
-    return main
-
-
-MAIN = make_main()
-CAPTURED = capture_module(MAIN)
 
 DRAFTS: dict[str, Callable[[Any], nn.Module]] = {
     "written out": WrittenOut,

@@ -13,7 +13,7 @@ from ascendfx.ir.location import UNKNOWN
 from ascendfx.passes.draft_licence import draft_licence
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.runtime.presets import TO_SERVING
-from tests.capture.test_capture_draft import CAPTURED, MAIN
+from tests.capture.draft_and_main import CAPTURED, MAIN
 from tests.capture.tiny_models import VOCABULARY
 
 WIDTH = 32

@@ -14,7 +14,7 @@ from ascendfx.runtime.dumps.dump_header import DumpHeader
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.presets import DECODE, TO_SERVING
 from tests.dumps import planted
-from tests.passes.test_raising_models import captured
+from tests.passes.captured_models import captured
 
 
 def dump_with(bug: str, directory: Path) -> str:

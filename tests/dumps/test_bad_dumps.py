@@ -24,7 +24,7 @@ from ascendfx.runtime.dumps.read_dump import read_dump
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.start_verifier import token_ids
 from tests.dumps.planted_dump import dump_with
-from tests.passes.test_raising_models import captured
+from tests.passes.captured_models import captured
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ from ascendfx.runtime.dumps.tensor_dump import (
     write_tensors_file,
 )
 from ascendfx.runtime.presets import TO_SERVING
-from tests.passes.test_raising_models import captured
+from tests.passes.captured_models import captured
 
 _NAME = "v3_halfrope"
 _TOKENS = np.array([[3, 1, 4, 1, 5, 9, 2, 6]])

@@ -11,7 +11,7 @@ from ascendfx.ir.ops import Constant, Linear, Multiply
 from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
 from ascendfx.passes.rebuild import rebuild
-from tests.dumps.test_verify import rewrite
+from tests.dumps.verified_passes import rewrite
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,22 +15,11 @@ from ascendfx.ir.ops import RmsNorm
 from ascendfx.passes.graph_pass import Fidelity, GraphPass, GraphResult
 from ascendfx.passes.rebuild import rebuild
 from tests.dumps.planted import BUGS
+from tests.dumps.planted_command import ROOT, command
 from tests.dumps.planted_dump import dump_with, dump_with_pass
 
-_ROOT = Path(__file__).parents[2]
 _SAMPLE = ("swiglu_swapped", "half_doubled", "operands_ignored", "cached_scale")
 _LARGEST_FILE = 10_000
-
-
-def command(*words: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run the command line in a process of its own; the module of the mistakes is trusted."""
-    return subprocess.run(
-        [sys.executable, "-m", "ascendfx", *map(str, words), "--allow-code"],
-        env={**os.environ, "PYTHONPATH": str(_ROOT)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize(
@@ -151,7 +140,7 @@ def test_both_spellings_of_the_command_find_a_pass_in_the_current_folder(
             *called,
             *("bisect", "dump", "--random", "0", "--verify-tokens", "2", "--allow-code"),
         ],
-        env={**os.environ, "PYTHONPATH": str(_ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         cwd=tmp_path,
         capture_output=True,
         text=True,

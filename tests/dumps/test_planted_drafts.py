@@ -16,8 +16,8 @@ from ascendfx.runtime.dumps.dump_header import DumpHeader
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.presets import TO_SERVING
 from tests.dumps import planted
+from tests.dumps.planted_command import command
 from tests.dumps.planted_dump import with_mistake
-from tests.dumps.test_planted import command
 from tests.passes.draft_modules import deepseek_draft
 from tests.passes.fused_steps import small_config
 

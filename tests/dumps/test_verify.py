@@ -1,7 +1,6 @@
 """Verification of each pass: sound pipelines pass, a broken one stops with a report."""
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,13 +10,12 @@ import pytest
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import GraphBuilder, Node, Value
-from ascendfx.ir.ops import Add, Constant, Iota, Minimum, Multiply, Softmax, Subtract
+from ascendfx.ir.ops import Add, Constant, Iota, Minimum, Softmax, Subtract
 from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
 from ascendfx.passes.random_weights import random_weights
 from ascendfx.passes.rebuild import rebuild
 from ascendfx.passes.verification.verify_pass import PassVerifier, Rewritten, fidelity_error
-from ascendfx.passes.verification.verify_stages import StageVerifier
 from ascendfx.runtime.dumps.dump_header import DumpHeader
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
@@ -25,23 +23,10 @@ from ascendfx.runtime.progress import silent
 from ascendfx.runtime.rewriting import Rewriting
 from ascendfx.runtime.start_verifier import check_mode, token_ids
 from tests.dumps import planted
-from tests.passes.test_raising_models import captured
+from tests.dumps.verified_passes import Thirds, rewrite, verifier
+from tests.passes.captured_models import captured
 
-_TOKENS = token_ids(None, 90)
 _FLOAT_ROUNDING = 1e-9
-
-
-def verifier(name: str) -> StageVerifier:
-    program = captured(name)
-    return StageVerifier(program, (), random_weights(program, 0), _TOKENS)
-
-
-def rewrite(
-    name: str, passes: Sequence[ProgramPass], writer: DumpWriter | None = None
-) -> StageVerifier:
-    found = verifier(name)
-    Rewriting(writer, found, silent).run("serving", captured(name), passes)
-    return found
 
 
 @pytest.mark.parametrize("name", ["v3_halfrope", "v2_f32", "llama_f32"])
@@ -92,28 +77,6 @@ def test_the_dump_of_a_stopped_compilation_holds_the_broken_program(tmp_path: Pa
     assert (tmp_path / "serving" / last["file"]).is_file()
     timing = json.loads((tmp_path / "timing.json").read_text(encoding="utf-8"))
     assert timing["passes"]["serving"][-1]["verification"] > 0
-
-
-@dataclass(frozen=True, slots=True)
-class Thirds(ProgramPass):
-    """Writes ``x`` as ``x/3 + x/3 + x/3``: equal over the reals, and in float64 not always."""
-
-    name: ClassVar[str] = "thirds"
-    fidelity: ClassVar[Fidelity] = Fidelity.REAL
-
-    def run(self, program: Program) -> PassResult:
-        def emit(
-            b: GraphBuilder, _position: int, node: Node, operands: tuple[Value, ...]
-        ) -> tuple[Value, ...] | None:
-            if not isinstance(node.op, Softmax):
-                return None
-            y = b.add(node.op, *operands)
-            third = b.add(Multiply(), y, b.add(Constant(1 / 3, node.types[0].dtype)))
-            return (b.add(Add(), b.add(Add(), third, third), third),)
-
-        return PassResult(
-            Program(tuple(rebuild(graph, emit) for graph in program.graphs), program.recipes)
-        )
 
 
 def test_rounding_is_no_mistake() -> None:

@@ -25,9 +25,9 @@ from ascendfx.passes.verification.verify_stages import StageVerifier
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING, closing_passes
 from ascendfx.runtime.start_verifier import token_ids
 from tests.dumps.planted import Bug, mutated
+from tests.passes.captured_models import captured
 from tests.passes.fused_steps import serving_forms
 from tests.passes.step_edits import edited, one_more
-from tests.passes.test_raising_models import captured
 
 _FRESH = TensorType(DType.I32, (named_size("news"),))
 _PLANS: Mapping[str, tuple[ProgramPass, ...]] = {"decode": DECODE, "prefill": PREFILL}

@@ -35,8 +35,8 @@ from ascendfx.runtime.presets import DECODE, PREFILL, RAISE, TO_SERVING
 from ascendfx.runtime.progress import silent
 from ascendfx.runtime.rewriting import Rewriting
 from ascendfx.runtime.start_verifier import token_ids
-from tests.dumps.test_verify import Thirds
-from tests.passes.test_raising_models import captured, raised
+from tests.dumps.verified_passes import Thirds
+from tests.passes.captured_models import captured, raised
 
 _TOKENS = token_ids(None, 90)
 

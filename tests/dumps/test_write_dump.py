@@ -16,8 +16,8 @@ from ascendfx.runtime.dumps.dump_header import DumpHeader
 from ascendfx.runtime.dumps.write_dump import DumpWriter
 from ascendfx.runtime.progress import silent
 from ascendfx.runtime.rewriting import Rewriting
-from tests.passes.test_raising_models import captured
-from tests.passes.test_same_bits import ZERO_TABLE, ZERO_TOKENS, zero_dropped, zero_model
+from tests.passes.captured_models import captured
+from tests.passes.zero_model import ZERO_TABLE, ZERO_TOKENS, zero_dropped, zero_model
 
 _FILES = Path(__file__).parents[1] / "filecheck"
 _HEADER = DumpHeader(None, None, "ascend910b2", {}, "ordered", ("serving",))

@@ -24,11 +24,11 @@ from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.metrics import AcceptanceWarning
 from ascendfx.runtime.engine.request import Request
 from ascendfx.runtime.engine.sampling import Sampling
-from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.transfer_record import TransferRecord
+from tests.engine.drafting import engine, serve, unbroken
 from tests.engine.fake_executor import FakeExecutor
-from tests.engine.test_drafts import engine, serve, unbroken
-from tests.engine.toy_model import VOCABULARY, expected
+from tests.engine.served import served_by
+from tests.engine.toy_model import expected
 from tests.engine.tree_executor import TreeExecutor
 
 pytestmark = pytest.mark.filterwarnings("ignore::ascendfx.AcceptanceWarning")
@@ -37,8 +37,8 @@ STEPS = 64
 COSTS = st.floats(1e-4, 3.0)
 
 
-def served_by(device: FakeExecutor, policy: DraftPolicy | ExpectedGain | None) -> Engine:
-    served = Engine(ServingConfig(VOCABULARY, frozenset(), device.block), device)
+def under(device: FakeExecutor, policy: DraftPolicy | ExpectedGain | None) -> Engine:
+    served = served_by(device)
     served.draft_policy = policy
     return served
 
@@ -140,7 +140,7 @@ def test_wrong_drafts_are_given_up_inside_one_group() -> None:
     Rounding down only makes it smaller.
     """
     own = device(right=0.0)
-    served = served_by(own, ExpectedGain(cost=0.3))
+    served = under(own, ExpectedGain(cost=0.3))
     request = unbroken(1, STEPS)[0]
     (name,) = served.start([request])
     assert served.step(STEPS - 1) == STEPS - 1
@@ -177,7 +177,7 @@ def test_drafts_that_get_right_again_come_back_inside_one_group() -> None:
     Then all are: 1 - 0.683 (15/16)^n is above 0.609, where two pay, from n = 9 on.
     """
     own = device(Fickle, drafts=3, table_blocks=60)
-    served = served_by(own, ExpectedGain(cost=0.3, prior=0.4))
+    served = under(own, ExpectedGain(cost=0.3, prior=0.4))
     served.start(unbroken(1, 140))
     served.step(60)
     numbers = asked(own, 0, 60)
@@ -197,7 +197,7 @@ class ByText(FakeExecutor):
 
 def test_requests_of_one_batch_have_drafts_of_their_own() -> None:
     own = device(ByText)
-    served = served_by(own, ExpectedGain(cost=0.3))
+    served = under(own, ExpectedGain(cost=0.3))
     pairs = [Request(prompt=(i, j), max_new_tokens=100) for i in range(2) for j in range(30)]
     even, odd = (
         next(each for each in pairs if each.prompt[0] == first and expected(each)[1] == "length")
@@ -217,7 +217,7 @@ def test_requests_of_one_batch_have_drafts_of_their_own() -> None:
 
 def test_a_request_that_names_a_number_keeps_it() -> None:
     own = device(right=0.0)
-    served = served_by(own, ExpectedGain(cost=0.3))
+    served = under(own, ExpectedGain(cost=0.3))
     named, free = unbroken(2, 40)
     served.start([Request(prompt=named.prompt, max_new_tokens=40, draft_tokens=2), free])
     served.step(30)
@@ -231,7 +231,7 @@ def test_a_policy_counts_depths_of_a_tree() -> None:
     own = TreeExecutor(
         tree.branches, places=1, blocks=200, table_blocks=100, steps=STEPS, right=0.0, chunk=16
     )
-    served = served_by(own, ExpectedGain(cost=0.6, prior=0.95))
+    served = under(own, ExpectedGain(cost=0.6, prior=0.95))
     served.start(unbroken(1, 120))
     served.step(60)
     numbers = asked(own, 0, 60)
@@ -243,7 +243,7 @@ def test_a_policy_counts_depths_of_a_tree() -> None:
 
 def test_the_history_outlives_a_pause() -> None:
     own = device(right=0.0, places=2, blocks=28, block_tokens=2, table_blocks=27)
-    served = served_by(own, ExpectedGain(cost=0.3))
+    served = under(own, ExpectedGain(cost=0.3))
     served.start(unbroken(2, 24))
     paused = False
     before: dict[int, int] = {}
@@ -262,9 +262,9 @@ def test_the_history_outlives_a_pause() -> None:
 def test_a_record_begins_with_the_policy_of_the_engine_that_decodes() -> None:
     given = device(plans=("prefill",), right=0.0)
     taker = device(plans=("decode",), right=0.0)
-    record: TransferRecord = served_by(given, None).prefill(unbroken(1)[0])
+    record: TransferRecord = under(given, None).prefill(unbroken(1)[0])
     kept = record.state.copy()
-    served = served_by(taker, ExpectedGain(cost=0.3, prior=0.31))
+    served = under(taker, ExpectedGain(cost=0.3, prior=0.31))
     served.start_from(record)
     served.step(3)
     assert asked(taker, 0, 3)[1:] == [0, 0]
@@ -275,7 +275,7 @@ def test_a_record_begins_with_the_policy_of_the_engine_that_decodes() -> None:
 @pytest.mark.parametrize("temperature", [0.0, 1.3])
 def test_texts_do_not_depend_on_a_policy(policy: ExpectedGain | None, temperature: float) -> None:
     own = device(right=0.6, places=4)
-    served = served_by(own, policy)
+    served = under(own, policy)
     requests = [
         Request(
             prompt=each.prompt,
@@ -298,7 +298,7 @@ def test_texts_do_not_depend_on_a_policy(policy: ExpectedGain | None, temperatur
 
 def test_a_policy_can_be_taken_away_while_requests_run() -> None:
     own = device(right=0.0, steps=40)
-    served = served_by(own, ExpectedGain(cost=0.3))
+    served = under(own, ExpectedGain(cost=0.3))
     served.start(unbroken(1, 150))
     served.step(40)
     assert asked(own, 0, 40)[-2:] == [0, 0]

@@ -17,12 +17,11 @@ from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.metrics import Tally, add_group, no_sums
 from ascendfx.runtime.engine.request import Request
 from ascendfx.runtime.engine.sampling import Sampling
-from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.verification import NAMES
 from ascendfx.runtime.limits import Limits
-from tests.engine.test_requests import run
-from tests.engine.test_schedules import COMMON, POLICIES, Schedules
-from tests.engine.toy_model import VOCABULARY, expected
+from tests.engine.schedules import COMMON, POLICIES, Schedules
+from tests.engine.served import run, served_by
+from tests.engine.toy_model import expected
 from tests.engine.tree_executor import TreeExecutor
 
 pytestmark = pytest.mark.filterwarnings("ignore::ascendfx.AcceptanceWarning")
@@ -73,7 +72,7 @@ def test_schedules() -> None:
 
 def engine(*branches: int, **options: Any) -> Engine:
     device = TreeExecutor(branches, places=4, blocks=200, table_blocks=12, chunk=8, **options)
-    return Engine(ServingConfig(VOCABULARY, frozenset(), device.block), device)
+    return served_by(device)
 
 
 def test_drafts_are_accepted_from_leaves() -> None:

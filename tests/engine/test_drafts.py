@@ -1,42 +1,13 @@
 """Figures of drafts, and the warning when they are useless."""
 
-from itertools import islice
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.metrics import WINDOW, AcceptanceWarning, Tally, add_group, no_sums
 from ascendfx.runtime.engine.request import Request
-from ascendfx.runtime.engine.serving_config import ServingConfig
-from tests.engine.fake_executor import FakeExecutor
-from tests.engine.toy_model import VOCABULARY, expected
-
-
-def engine(right: float, drafts: int = 3, places: int = 4) -> Engine:
-    device = FakeExecutor(
-        places=places, drafts=drafts, blocks=200, table_blocks=50, right=right, chunk=16
-    )
-    return Engine(ServingConfig(VOCABULARY, frozenset(), device.block), device)
-
-
-def serve(served: Engine, count: int = 8, limit: int = 60, drafts: int | None = None) -> None:
-    """Run prompts whose texts do not break."""
-    requests = [
-        Request(prompt=[i % 12, i % 11], max_new_tokens=limit, draft_tokens=drafts)
-        for i in range(count)
-    ]
-    served.start(requests)
-    while served.busy:
-        served.step(4)
-
-
-def unbroken(count: int, limit: int = 60) -> list[Request]:
-    """Return requests that end at their limit."""
-    pairs = ([i, j] for i in range(30) for j in range(30))
-    requests = (Request(prompt=pair, max_new_tokens=limit) for pair in pairs)
-    return list(islice((each for each in requests if expected(each)[1] == "length"), count))
+from tests.engine import drafting
+from tests.engine.drafting import engine, serve
 
 
 def test_figures_of_right_drafts() -> None:
@@ -91,7 +62,7 @@ def test_one_warning_when_acceptance_collapses_and_tokens_stay_right() -> None:
         serve(served, count=80)
     assert len(caught) == 1
     assert served.metrics.warnings == (str(caught[0].message),)
-    assert caught[0].filename == __file__
+    assert caught[0].filename == drafting.__file__  # it is who calls the engine
 
 
 @pytest.mark.parametrize(("rate", "warns"), [(0.19, True), (0.21, False)])

@@ -15,10 +15,9 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.request import Request
 from ascendfx.runtime.engine.sampling import Sampling
-from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.transfer_record import TransferRecord
 from tests.engine.fake_executor import BreakdownError, FakeExecutor
-from tests.engine.test_requests import LIMIT, PROMPTS, run
+from tests.engine.served import LIMIT, PROMPTS, run, served_by
 from tests.engine.toy_model import BROKEN, VOCABULARY, expected
 
 ENDS = frozenset({3})
@@ -40,7 +39,7 @@ requests = st.builds(
 
 def engine(*plans: str, model: str = "m", **options: Any) -> Engine:
     device = FakeExecutor(plans=plans or ("decode", "prefill"), **options)
-    return Engine(ServingConfig(VOCABULARY, ENDS, device.block, model), device)
+    return served_by(device, ends=ENDS, model=model)
 
 
 def request(prompt: list[int], **options: Any) -> Request:
@@ -114,7 +113,7 @@ def test_a_prefill_without_a_free_place_is_refused() -> None:
 
 def test_a_decode_engine_that_breaks_down_runs_its_records_again() -> None:
     reader, device = engine("prefill"), FakeExecutor(plans=("decode",))
-    writer = Engine(ServingConfig(VOCABULARY, ENDS, device.block, "m"), device)
+    writer = served_by(device, ends=ENDS, model="m")
     ids = [writer.start_from(reader.prefill(request(each))) for each in PROMPTS[:3]]
     got: dict[int, tuple[int, ...]] = dict.fromkeys(ids, ())
     for fail in (2, 0, 3, None, None, None, None, None):

@@ -12,7 +12,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.engine.metrics import KEPT, Acceptance, Metrics
 from ascendfx.runtime.engine.metrics_file import read_metrics, write_metrics
 from ascendfx.runtime.engine.request import Request
-from tests.engine.test_drafts import engine, serve
+from tests.engine.drafting import engine, serve
 
 COUNTS = st.integers(0, 2**40)
 REQUESTS = st.dictionaries(

@@ -11,9 +11,9 @@ from ascendfx.ir.step_state import Option, State
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.request import Request
 from ascendfx.runtime.engine.sampling import Sampling
-from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.transfer_record import TransferRecord
 from tests.engine.fake_executor import FakeExecutor
+from tests.engine.served import served_by
 from tests.engine.toy_model import VOCABULARY, expected
 from tests.engine.tree_executor import TreeExecutor
 
@@ -22,7 +22,7 @@ PROMPT = Request(prompt=[1, 16], max_new_tokens=20)
 
 def engine(*plans: str) -> Engine:
     device = FakeExecutor(plans=plans or ("decode", "prefill"), drafts=2)
-    return Engine(ServingConfig(VOCABULARY, frozenset(), device.block, "m"), device)
+    return served_by(device, model="m")
 
 
 def with_state(column: State, value: int) -> Callable[[TransferRecord], TransferRecord]:
@@ -137,7 +137,7 @@ def test_what_is_no_executor_is_refused_and_nothing_changes() -> None:
 def test_a_record_goes_on_in_a_tree_if_its_choice_fits() -> None:
     def tree() -> Engine:
         device = TreeExecutor((2, 1))
-        return Engine(ServingConfig(VOCABULARY, frozenset(), device.block, "m"), device)
+        return served_by(device, model="m")
 
     record = tree().prefill(PROMPT)
     served = tree()

@@ -11,51 +11,17 @@ import pytest
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import Option, Verification
 from ascendfx.runtime.engine.draft_policy import ExpectedGain
-from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.request import Request, Update
 from ascendfx.runtime.engine.sampling import Sampling
-from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.verification import Relaxed, Typical
 from ascendfx.runtime.executor.step import StepInputs, StepOutputs
 from tests.engine.fake_executor import FakeExecutor
+from tests.engine.served import LIMIT, PROMPTS, ends, engine, run
 from tests.engine.toy_model import BROKEN, VOCABULARY, expected
-
-LIMIT = 12
-
-
-def whole(length: int) -> list[int]:
-    """Return a prompt of some length whose text does not break."""
-    prompts = ([start, *range(length - 1)] for start in range(BROKEN))
-    return next(each for each in prompts if ends(each) == "length")
-
-
-def ends(prompt: list[int]) -> str:
-    return expected(Request(prompt=prompt, max_new_tokens=LIMIT))[1]
 
 
 def greedy(prompt: list[int]) -> tuple[int, ...]:
     return expected(Request(prompt=prompt, max_new_tokens=LIMIT))[0]
-
-
-PROMPTS = [whole(length) for length in (1, 5, 2, 9, 4)]
-
-
-def engine(ends: frozenset[int] = frozenset(), **options: Any) -> Engine:
-    device = FakeExecutor(**options)
-    return Engine(ServingConfig(VOCABULARY, ends, device.block), device)
-
-
-def run(served: Engine, *, n: int = 4, wait: bool = True) -> dict[int, tuple[tuple[int, ...], str]]:
-    """Return the tokens and the end of every request."""
-    tokens: dict[int, tuple[int, ...]] = {}
-    ends: dict[int, str] = {}
-    while served.busy:
-        served.step(n, wait=wait)
-        for each in served.poll():
-            tokens[each.request] = tokens.get(each.request, ()) + each.token_ids
-            if each.finish_reason:
-                ends[each.request] = each.finish_reason
-    return {request: (tokens[request], reason) for request, reason in ends.items()}
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,9 @@ import ascendfx
 from ascendfx import GraphError, TextPieces
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.request import Request
-from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.text_codec import TextCodec
 from tests.engine.fake_executor import FakeExecutor
-from tests.engine.test_requests import PROMPTS
-from tests.engine.toy_model import VOCABULARY
+from tests.engine.served import PROMPTS, served_by
 
 CODEC = TextCodec(ascendfx.bundled_model() / "tokenizer.json")
 TEXTS = ("naïve €5", "数据流 🧑‍🚀!", "x𝄞y", "é" * 5, "plain words", "\u0915\u094d\u0937")
@@ -67,7 +65,7 @@ def test_bytes_that_never_become_a_character_are_shown_at_the_end() -> None:
 def test_a_server_gets_the_text_of_generate() -> None:
     def served() -> Engine:
         device = FakeExecutor()
-        return Engine(ServingConfig(VOCABULARY, frozenset(), device.block), device, CODEC)
+        return served_by(device, codec=CODEC)
 
     requests = [Request(prompt=prompt, max_new_tokens=9) for prompt in PROMPTS]
     engine = served()

@@ -1,6 +1,5 @@
 """What `poll` returns is a list of updates to those who look, and columns to those who do not."""
 
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -8,28 +7,16 @@ import pytest
 
 from ascendfx.runtime.emulator.kernel_cache import default_cache_dir
 from ascendfx.runtime.emulator.runner_tools import tools_of_host
-from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.place_arrays import Taken
 from ascendfx.runtime.engine.request import Request, Update
-from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.updates import Updates
+from tests.engine.columns import assert_columns_tell
 from tests.engine.fake_executor import FakeExecutor
-from tests.engine.toy_model import VOCABULARY, expected
+from tests.engine.served import served_by
+from tests.engine.toy_model import expected
 
 RUNNING = [Update(7, (1, 2)), Update(3, (5,))]
 PAUSED, ENDED, CANCELLED = Update(4, (6, 8)), Update(9, (9,), "stop"), Update(2, (), "cancelled")
-
-
-def assert_columns_tell(updates: Updates) -> None:
-    """Check that columns and updates are the same."""
-    starts = [0, *updates.ends.tolist()]
-    parts = [updates.tokens[a:b].tolist() for a, b in pairwise(starts)]
-    assert updates.ids.tolist() == [each.request for each in updates]
-    assert parts == [list(each.token_ids) for each in updates]
-    assert starts[-1] == updates.tokens.size
-    assert updates.ended == tuple(each for each in updates if each.finish_reason)
-    assert updates.ids.dtype == np.int64
-    assert updates.ends.dtype == updates.tokens.dtype == np.int32
 
 
 def news(*rest: Update) -> Updates:
@@ -85,7 +72,7 @@ def test_news_stay_as_they_were(native: Any) -> None:
     device = FakeExecutor(drafts=2)
     if native:
         device.tools = tools_of_host(default_cache_dir())  # type: ignore[attr-defined]
-    served = Engine(ServingConfig(VOCABULARY, frozenset(), device.block), device)
+    served = served_by(device)
     requests = [Request(prompt=[start], max_new_tokens=12) for start in (1, 2, 4)]
     ids = served.start(requests)
     polls = []

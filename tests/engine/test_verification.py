@@ -12,11 +12,10 @@ from ascendfx.ir.token_choice import choice_weights, penalised
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.request import Request
 from ascendfx.runtime.engine.sampling import Sampling
-from ascendfx.runtime.engine.serving_config import ServingConfig
 from ascendfx.runtime.engine.verification import LOSSLESS, NAMES, Relaxed, Typical
 from tests.chi_square import chi_square_p
 from tests.engine.fake_executor import FakeExecutor
-from tests.engine.test_requests import run
+from tests.engine.served import run, served_by
 from tests.engine.toy_model import VOCABULARY, counts_of, expected, logits_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::ascendfx.AcceptanceWarning")
@@ -30,7 +29,7 @@ def engine(drafts: int = 2, right: float = 0.5, places: int = 8) -> Engine:
     device = FakeExecutor(
         places=places, drafts=drafts, blocks=200, table_blocks=12, right=right, chunk=8
     )
-    return Engine(ServingConfig(VOCABULARY, frozenset(), device.block), device)
+    return served_by(device)
 
 
 def texts(served: Engine, samplings: list[Sampling], length: int) -> list[tuple[int, ...]]:

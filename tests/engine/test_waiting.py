@@ -4,7 +4,7 @@ import pytest
 
 from ascendfx.runtime.engine.places import Entry
 from ascendfx.runtime.engine.request import Request
-from tests.engine.test_requests import engine
+from tests.engine.served import engine
 
 REQUESTS = 512
 HALVINGS = 10

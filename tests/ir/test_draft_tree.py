@@ -12,7 +12,7 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.ops import AdvanceRequests, AlignDrafts, BranchDrafts
 from ascendfx.ir.step_state import STATE_COLUMNS, STOP_COLUMNS, State
 from tests.ir import tree_cases
-from tests.ir.test_step_operations import rate_behind
+from tests.ir.step_rates import rate_behind
 from tests.ir.tree_cases import advance_tree_case, align_tree_case, branch_case
 
 BRANCHES = st.lists(st.integers(1, 4), max_size=5).map(tuple)

@@ -2,49 +2,21 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ascendfx.ir.diagnostic import OpTypeError
-from ascendfx.ir.op import Array, Op
+from ascendfx.ir.op import Op
 from ascendfx.ir.ops import (
     OPS,
-    CacheRead,
     Call,
-    GatherRows,
     Input,
     Param,
-    RaggedAttention,
-    ScatterAlong,
-    ScatterRows,
-    TakeAlong,
 )
-from ascendfx.ir.tensor_type import DType, TensorType
+from ascendfx.ir.tensor_type import DType
 from tests.ir.op_cases import BAD, GOOD, operand_types
-
-
-def operand(op: Op, index: int, types: tuple[TensorType, ...], seed: int) -> Array:
-    random = np.random.default_rng([seed, index])
-    kind = types[index]
-    shape = [int(d) for d in kind.shape]
-    if kind.dtype.is_float:
-        return random.uniform(0.1, 2.0, shape)
-    if kind.dtype is DType.BOOL:
-        return random.integers(0, 2, shape).astype(bool)
-    if isinstance(op, GatherRows | TakeAlong | ScatterAlong | ScatterRows | CacheRead):
-        axis = getattr(op, "axis", 0)
-        return random.integers(0, int(types[0].shape[axis]), shape)
-    if op.mnemonic == "grouped_linear":
-        return np.sort(random.integers(0, int(types[0].shape[0]) + 1, shape))
-    if op.mnemonic == "combine_experts":
-        return random.permutation(int(types[0].shape[0]))
-    if isinstance(op, RaggedAttention) and index == 2 * op.parts + 2:
-        return np.zeros(shape, np.int64)
-    if isinstance(op, RaggedAttention) and index == 2 * op.parts + 3:
-        return random.choice([0, 1, 3, 5], shape)  # of two tokens or three
-    return random.integers(1, 3, shape)
+from tests.ir.operand_arrays import operand
 
 
 @pytest.mark.parametrize(("op", "text"), GOOD, ids=lambda each: getattr(each, "mnemonic", None))

@@ -11,6 +11,7 @@ from ascendfx.ir.ops import AdvanceRequests, ShiftTokens, VerifyDrafts
 from ascendfx.ir.step_state import Finish, Option, State
 from tests.ir.op_cases import GOOD, operand_types
 from tests.ir.step_cases import ADVANCE, advance_case, shift_case, verify_case
+from tests.ir.step_rates import rate_behind
 
 Lists = list[list[int]]
 
@@ -90,11 +91,6 @@ def slot(blocks: list[int], position: int, block: int) -> int:
 def penalised(options: list[float]) -> bool:
     repeats = options[Option.REPETITION] not in (0, 1)
     return repeats or any(options[each] for each in (Option.PRESENCE, Option.FREQUENCY))
-
-
-def rate_behind(rate: int, accepted: int, tried: int) -> int:
-    """Move 1/16 of the way to 1 for each draft that was accepted, to 0 for one that was not."""
-    return rate + (accepted * (65_536 - rate) - (tried - accepted) * rate) // 16
 
 
 def advanced(op: AdvanceRequests, operands: list[Array]) -> list[Array]:

@@ -9,27 +9,7 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.ir.verify import verify_program
-
-GOOD = """\
-graph @main {
-  %0 = input "x" : f32[2]
-  %1 = call %0 {callee="f", keys=[["w", "0.w"]]} : f32[2]
-  return %1
-}
-
-graph @f {
-  %0 = input "x" : f32[2]
-  %1 = param "w#1" : f32[2]
-  %2 = add %0, %1 : f32[2]
-  return %2
-}
-
-recipe @f "w#1" {
-  %0 = param "w" : f32[2]
-  %1 = add %0, %0 : f32[2]
-  return %1
-}
-"""
+from tests.ir.whole_program import GOOD
 
 
 def test_a_right_program_passes() -> None:

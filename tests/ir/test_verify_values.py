@@ -14,7 +14,7 @@ from ascendfx.ir.text.parser import parse_program
 from ascendfx.ir.verify import verify_program, verify_values
 from ascendfx.passes.graph_pass import Fidelity, GraphPass, GraphResult
 from ascendfx.passes.pipeline import run_pipeline
-from tests.ir.test_verify import GOOD
+from tests.ir.whole_program import GOOD
 from tests.strategies.graphs import graphs
 
 INDICES = st.builds(Value, st.integers(-2, 30), st.integers(-2, 3))

@@ -21,7 +21,7 @@ from ascendfx.ir.ops import AdvanceRequests, AlignDrafts, BranchDrafts
 from ascendfx.ir.tensor_type import DType
 from tests.golden_file import Golden
 from tests.ir.tree_cases import advance_tree_case, align_tree_case, branch_case, trees
-from tests.kernels.test_step_kernels import check, run
+from tests.kernels.place_kernels import check, run
 from tests.kernels.vector_case import FEW_CORES, TARGET
 
 _WIDE = (-1, *(0,) * 15)

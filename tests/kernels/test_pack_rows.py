@@ -14,7 +14,7 @@ from ascendfx.ir.packed_rows import rows_of_places
 from ascendfx.ir.step_state import Size
 from tests.golden_file import Golden
 from tests.ir.packed_cases import pack_case, packed_align_case, packed_verify_case
-from tests.kernels.test_step_kernels import check, run
+from tests.kernels.place_kernels import check, run
 from tests.kernels.vector_case import FEW_CORES, TARGET, Array, build, sizes
 
 _PLACES = [(9, 9, 1), (24, 20, 8), (256, 256, 3), (48, 33, 4), (300, 300, 2)]

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ascendfx.codegen.ascendc.kernel import DeviceSize, Direction, Kernel, KernelKind
+from ascendfx.codegen.ascendc.kernel import DeviceSize, KernelKind
 from ascendfx.codegen.ascendc.kernels.advance_requests import (
     AdvanceRequestsPlan,
     emit_advance_requests,
@@ -22,32 +22,8 @@ from ascendfx.codegen.ascendc.target import Target
 from ascendfx.ir.ops import AdvanceRequests, ShiftTokens
 from tests.golden_file import Golden
 from tests.ir.step_cases import advance_case, align_case, shift_case, verify_case
+from tests.kernels.place_kernels import check, run
 from tests.kernels.vector_case import FEW_CORES, TARGET, Array, build, sizes
-
-_GUARD = -77
-"""What stands in elements that no one may write."""
-
-
-def run(kernel: Kernel, arrays: list[Array], counts: dict[str, int]) -> list[Array]:
-    """Launch with arrays in the order of the arguments; return what is written, guards included."""
-    given_arrays = iter(arrays)
-    tensors: list[Array] = []
-    for argument in kernel.arguments[:-1]:
-        tensor = np.full(argument.elements, _GUARD, argument.dtype.numpy)
-        if argument.direction is not Direction.OUT:
-            array = next(given_arrays).reshape(-1)
-            tensor[: array.size] = array
-        tensors.append(tensor)
-    build(kernel).launch([*tensors, sizes(**counts)])
-    written = zip(kernel.arguments[:-1], tensors, strict=True)
-    return [tensor for argument, tensor in written if argument.direction is not Direction.IN]
-
-
-def check(found: list[Array], wanted: tuple[Array, ...]) -> None:
-    for tensor, expected in zip(found, wanted, strict=True):
-        np.testing.assert_array_equal(tensor[: expected.size], expected.reshape(-1))
-        assert (tensor[expected.size :] == _GUARD).all()
-
 
 _VERIFIED = [(2, 9, 1), (20, 20, 8), (256, 256, 3), (40, 33, 0), (300, 300, 1)]
 

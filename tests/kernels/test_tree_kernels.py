@@ -20,8 +20,8 @@ from ascendfx.ir.ops import MoveEntries
 from ascendfx.ir.tensor_type import DType
 from tests.golden_file import Golden
 from tests.ir.tree_cases import move_case, trees, verify_tree_case
-from tests.kernels.test_step_kernels import check
-from tests.kernels.test_step_kernels import run as run_places
+from tests.kernels.place_kernels import check
+from tests.kernels.place_kernels import run as run_places
 from tests.kernels.vector_case import FEW_CORES, TARGET, build, sizes
 
 _WIDE = (-1, *(0,) * 15)

@@ -24,7 +24,7 @@ from ascendfx.passes.search.op_cost import Cost, OpSite
 from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.presets import TO_SERVING, passes_for
 from tests.lowering.serving_programs import V3, Shape, serving_program
-from tests.passes.test_raising_models import captured
+from tests.passes.captured_models import captured
 
 TARGET = find_target("ascend910b")
 STEPS = (StepSizes(1, 1, 256), StepSizes(16, 1, 256), StepSizes(4, 4, 256))

@@ -23,8 +23,7 @@ from ascendfx.passes.pack_rows import PackRows
 from ascendfx.runtime.executor.emulated import EmulatedExecutor
 from ascendfx.runtime.executor.reference import ReferenceExecutor
 from ascendfx.runtime.executor.step import StepInputs
-from tests.lowering.plan_runner import PlanRunner
-from tests.lowering.test_step_lowering import (
+from tests.lowering.closed_step import (
     BLOCKS,
     CONTEXT,
     HIDDEN,
@@ -37,6 +36,7 @@ from tests.lowering.test_step_lowering import (
     lower,
     step_text,
 )
+from tests.lowering.plan_runner import PlanRunner
 
 CACHES = ("cache.0.0", "cache.counts")
 

@@ -7,7 +7,7 @@ import onnx
 from ascendfx.ir import ops
 from ascendfx.ir.onnx.export_program import to_onnx
 from ascendfx.ir.text.parser import parse_program
-from tests.onnx.test_programs import load
+from tests.passes.load_program import load
 
 LATENT = "latent_attention"
 

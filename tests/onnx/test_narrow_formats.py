@@ -11,7 +11,7 @@ from ascendfx.ir.op import Array, Op
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.ir.text.parser import parse_program
 from tests.ir.op_cases import GOOD, operand_types
-from tests.ir.test_op_types import operand
+from tests.ir.operand_arrays import operand
 from tests.onnx.assert_agrees import assert_step_agrees
 from tests.onnx.on_device import on_device
 from tests.onnx.onnx_session import run_model

@@ -17,7 +17,7 @@ from ascendfx.ir.op import Op
 from ascendfx.ir.ops import OPS
 from ascendfx.ir.program import Program
 from tests.ir.op_cases import GOOD, Case, operand_types
-from tests.ir.test_op_types import operand
+from tests.ir.operand_arrays import operand
 from tests.onnx.assert_agrees import assert_graph_agrees
 
 

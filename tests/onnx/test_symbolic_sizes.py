@@ -17,7 +17,7 @@ from ascendfx.ir.size import Dim, named_size
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.ir.text.parser import parse_program
 from tests.ir.op_cases import GOOD, operand_types
-from tests.ir.test_op_types import operand
+from tests.ir.operand_arrays import operand
 from tests.onnx.assert_agrees import assert_graph_agrees
 from tests.onnx.on_device import on_device
 from tests.onnx.onnx_session import run_model

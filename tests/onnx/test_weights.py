@@ -11,8 +11,8 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.tensor_type import DType
 from ascendfx.ir.text.parser import parse_program
 from tests.onnx.assert_agrees import assert_program_agrees, size_inputs
+from tests.onnx.decode_programs import decode, step_tensors
 from tests.onnx.onnx_session import run_model
-from tests.onnx.test_programs import decode, step_tensors
 
 RECIPES = """\
 graph @main {

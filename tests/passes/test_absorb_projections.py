@@ -12,8 +12,8 @@ from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.random_weights import random_weights
 from ascendfx.passes.serving_steps import ServingSteps
 from ascendfx.passes.share_common import ShareCommon
+from tests.passes.load_program import load
 from tests.passes.serving_steps import BLOCK, full_logits
-from tests.passes.test_derive_incremental_form import load
 
 PLAIN = load("latent_attention")
 

@@ -1,7 +1,5 @@
 """The serving form computes what the plain forward computes, and caches what the cut says."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,15 +11,10 @@ from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.random_weights import random_weights
 from ascendfx.passes.serving_steps import ServingSteps
+from tests.passes.load_program import PROGRAMS, load
 from tests.passes.serving_steps import BLOCK, full_logits, spans
 
-PROGRAMS = Path(__file__).parent / "programs"
 MODELS = ("latent_attention", "grouped_query_attention")
-
-
-def load(name: str) -> Program:
-    path = PROGRAMS / f"{name}.ir"
-    return parse_program(path.read_text(encoding="utf-8"), file=path.name)
 
 
 def cache_shapes(program: Program) -> list[str]:

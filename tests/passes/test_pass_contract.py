@@ -23,7 +23,7 @@ from ascendfx.passes.pass_contract import check_own_passes
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.simplify import Simplify
 from ascendfx.runtime.presets import serving_passes
-from tests.passes.test_raising_models import captured
+from tests.passes.captured_models import captured
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
 from ascendfx.passes.pipeline import PassRun, run_pipeline
 from ascendfx.passes.registry import PASSES, PROGRAM_PASSES, RAISE
 from ascendfx.passes.rules import RULES
-from tests.passes.test_raising_models import captured
+from tests.passes.captured_models import captured
 
 _FILES = Path(__file__).parents[1] / "filecheck"
 

@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -17,13 +16,13 @@ from ascendfx.passes.proof.graph_mutants import some_mutants
 from ascendfx.passes.proof.random_tensors import random_tensors
 from ascendfx.passes.rebuild import rebuild
 from ascendfx.passes.registry import RAISE
-from tests.passes.test_raising_near_misses import check, runs
+from tests.passes.captured_models import CAPTURED, captured, raised
+from tests.passes.near_misses import check, runs
 from tests.strategies.calm_weights import calmed
 from tests.strategies.rounding_bound import assert_equal_up_to_rounding
 
-_CAPTURED = Path(__file__).parent / "programs" / "captured"
 _PASSES = Path(__file__).parents[2] / "passes"
-_NAMES = sorted(path.stem for path in _CAPTURED.glob("*.ir"))
+_NAMES = sorted(path.stem for path in CAPTURED.glob("*.ir"))
 
 every_model = pytest.mark.parametrize("name", _NAMES)
 
@@ -54,17 +53,6 @@ _EXPECTED = {
 }
 _HEADS = {"llama_f32": [4, 2, 2], "llama_mqa": [4, 1, 1]}
 _MOVES = {"cast", "input", "param", "reshape", "slice"}
-
-
-@cache
-def captured(name: str) -> Program:
-    path = _CAPTURED / f"{name}.ir"
-    return parse_program(path.read_text(encoding="utf-8"), file=path.name)
-
-
-@cache
-def raised(name: str) -> Program:
-    return run_pipeline(captured(name), RAISE)[0]
 
 
 def operations(graph: Graph) -> dict[str, int]:
@@ -132,7 +120,7 @@ def test_attention_is_causal_and_reads_shared_heads(name: str) -> None:
 
 
 def test_attention_in_a_window_keeps_its_mask_and_says_why() -> None:
-    path = _CAPTURED.parent / "window_attention.ir"
+    path = CAPTURED.parent / "window_attention.ir"
     program, done = run_pipeline(parse_program(path.read_text(encoding="utf-8")), RAISE)
     (op,) = (node.op for node in program.graphs[1].nodes if node.op.mnemonic == "attention")
     assert (op.causal, op.masked) == (False, True)  # pyright: ignore[reportAttributeAccessIssue]
@@ -179,4 +167,4 @@ def test_no_name_of_a_model_occurs_in_the_passes() -> None:
 
 
 def _text(name: str) -> str:
-    return (_CAPTURED / f"{name}.ir").read_text(encoding="utf-8")
+    return (CAPTURED / f"{name}.ir").read_text(encoding="utf-8")

@@ -20,7 +20,7 @@ from ascendfx.passes.reshape_groups import AxisGroup, axis_groups
 from ascendfx.passes.same_bits import same_bits
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.simplify import Simplify
-from tests.passes.test_same_bits import zero_dropped
+from tests.passes.zero_model import zero_dropped
 from tests.strategies.graphs import graphs
 
 _PASSES = (DropUnused(), HoistTransposes(), ShareCommon(), Simplify())

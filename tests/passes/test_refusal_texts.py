@@ -13,9 +13,9 @@ from ascendfx.ir.graph import GraphBuilder, Value
 from ascendfx.ir.ops import Constant, Multiply
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.proof.irrational_constants import looks_like
-from tests.passes.test_rules_check import GUARDED
-from tests.passes.test_rules_check import program as guarded_program
-from tests.passes.test_rules_refused import add, program, refused, rule
+from tests.passes.guarded_rule import GUARDED
+from tests.passes.guarded_rule import program as guarded_program
+from tests.passes.small_rules import add, program, refused, rule
 
 
 def test_an_irrational_constant_is_named() -> None:

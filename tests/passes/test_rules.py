@@ -1,7 +1,6 @@
 """Every rule is proved twice, shown to fire, and refused when it is wrong."""
 
 import dataclasses
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,17 +9,15 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from ascendfx.ir.program import Program
-from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.check_rule import CHECKS, Checked, RuleCheck, SpellingCheck
 from ascendfx.passes.proof.random_tensors import random_tensors
 from ascendfx.passes.rule import Rule, Spelling
 from ascendfx.passes.rule_sides import holes_of, side_of, side_or_none, unequal_sizes
 from ascendfx.passes.rules import RULES
+from tests.passes.rule_example import example
 from tests.strategies.rounding_bound import assert_equal_up_to_rounding
 from tests.strategies.rule_sides import operands_of, sizes_of
-
-_EXAMPLES = Path(__file__).parents[1] / "filecheck"
 
 every_rule = pytest.mark.parametrize("rule", RULES, ids=lambda r: r.name)
 _MANY = 12
@@ -43,10 +40,6 @@ every_spelling = pytest.mark.parametrize(
     [(rule, spelling) for rule in RULES for spelling in rule.spellings],
     ids=lambda each: each.name if isinstance(each, Rule) else None,
 )
-
-
-def example(name: str) -> Program:
-    return parse_program((_EXAMPLES / f"{name}.ir").read_text(encoding="utf-8"), file=name)
 
 
 def apply(rule: Rule, program: Program) -> Program:

@@ -7,52 +7,14 @@ import pytest
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import GraphBuilder, Value
-from ascendfx.ir.ops import Add, Constant, Cos, Multiply, Negate, Subtract
+from ascendfx.ir.ops import Add, Constant, Cos, Multiply, Subtract
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType
-from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.check_rule import check_rule, problems_of_rule
-from ascendfx.passes.graph_pass import Fidelity
-from ascendfx.passes.rule import Precondition, Rule, SideBuilder, Site, Spelling
+from ascendfx.passes.rule import Rule, SideBuilder, Spelling
 from ascendfx.passes.rules import RULES
-from tests.passes.test_rules import example
-
-
-def _lhs(b: SideBuilder, h: Any, x: Value, y: Value) -> Value:
-    return b.add(Add(), x, b.add(Negate(), y))
-
-
-def _rhs(b: GraphBuilder, h: Any, x: Value, y: Value) -> Value:
-    return b.add(Subtract(), x, y)
-
-
-def _is_real(site: Site) -> bool:
-    return site.type_of("x").dtype.is_float
-
-
-RULE = Rule(
-    name="subtract",
-    identity="x + (-y) = x - y",
-    source="test",
-    operands={"x": "* k", "y": "* k"},
-    spellings=(Spelling(_lhs),),
-    rhs=_rhs,
-    fidelity=Fidelity.BITWISE,
-)
-GUARDED = dataclasses.replace(
-    RULE, when=(Precondition("integers", _is_real, "integers wrap around"),)
-)
-
-
-def program(dtype: str = "f32", operation: str = "negate") -> Program:
-    return parse_program(
-        f"""graph @g {{
-          %0 = input "x" : {dtype}[tokens]
-          %1 = {operation} %0 : {dtype}[tokens]
-          %2 = add %0, %1 : {dtype}[tokens]
-          return %2
-        }}"""
-    )
+from tests.passes.guarded_rule import GUARDED, RULE, program
+from tests.passes.rule_example import example
 
 
 def problems(rule: Rule, **examples: Program) -> list[str]:

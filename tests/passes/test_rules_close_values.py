@@ -31,8 +31,8 @@ from ascendfx.passes.check_rule import problems_of_rule
 from ascendfx.passes.proof.close_operands import KINDS_OF_DRAWS, close_operands
 from ascendfx.passes.proof.meeting_values import special_numbers, special_pairs
 from ascendfx.passes.rule_sides import holes_of
-from tests.passes.test_rules_hard_values import BITWISE, CASES, EXHAUSTIVE, ONE, TWO, c, problems
-from tests.passes.test_rules_refused import program, rule
+from tests.passes.hard_value_rules import BITWISE, CASES, EXHAUSTIVE, ONE, TWO, c, problems
+from tests.passes.small_rules import program, rule
 
 INTEGERS = {"x": "i32: * k", "y": "i32: * k"}
 FOUR = {**TWO, "a": "f32: * k", "d": "f32: * k"}

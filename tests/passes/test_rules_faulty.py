@@ -8,7 +8,7 @@ import pytest
 from ascendfx import rules
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.ops import Negate
-from tests.passes.test_rules_check import GUARDED, RULE, program
+from tests.passes.guarded_rule import GUARDED, RULE, program
 
 NAN = float("nan")
 

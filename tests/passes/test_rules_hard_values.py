@@ -8,7 +8,6 @@ from ascendfx import rules
 from ascendfx.ir.ops import (
     Add,
     Cast,
-    Constant,
     Divide,
     Equal,
     GatherRows,
@@ -32,22 +31,11 @@ from ascendfx.ir.ops import (
 from ascendfx.ir.ops.argmax import Argmax
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.check_rule import problems_of_rule
-from tests.passes.test_rules_refused import Operands, program, rule
+from tests.passes.hard_value_rules import BITWISE, CASES, EXHAUSTIVE, ONE, TWO, c, problems
+from tests.passes.small_rules import Operands, program, rule
 
-CASES, EXHAUSTIVE = {"proof": rules.Proof.CASES}, {"proof": rules.Proof.EXHAUSTIVE}
-BITWISE = {"fidelity": rules.Fidelity.BITWISE}
-ONE: Operands = {"x": "f32: * k"}
-TWO: Operands = {"x": "f32: * k", "y": "f32: * k"}
 INTEGERS: Operands = {"x": "i64: * k"}
 SIX = {"below": {"x": "six"}, "holes": lambda _: {"six": 6}, **EXHAUSTIVE, **BITWISE}
-
-
-def c(b: Any, value: float, dtype: DType = DType.F32) -> Any:
-    return b.add(Constant(value, dtype))
-
-
-def problems(name: str, lhs: Any, rhs: Any, operands: Operands, **options: Any) -> str:
-    return "\n".join(problems_of_rule(rule(name, lhs, rhs, operands, **options), {}))
 
 
 def quotient(b: Any, h: Any, x: Any, y: Any) -> Any:

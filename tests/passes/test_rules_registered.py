@@ -11,7 +11,7 @@ from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.registered_rules import require_registered
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import RULES
-from tests.passes.test_rules_check import GUARDED, RULE, program
+from tests.passes.guarded_rule import GUARDED, RULE, program
 
 EXAMPLES = {"": program(), "integers": program("i64")}
 

@@ -10,7 +10,7 @@ from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.drop_batch_axis import DropBatchAxis
 from ascendfx.passes.random_weights import random_weights
 from ascendfx.passes.run_on_tokens import Form, form_of, logits_on_tokens
-from tests.passes.test_raising_models import captured, raised
+from tests.passes.captured_models import captured, raised
 
 _NAME = "v3_halfrope"
 _TEXT = [3, 1, 4, 1, 5, 9, 2, 6, 5]

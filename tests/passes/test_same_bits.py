@@ -5,10 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ascendfx.ir.graph import Graph, GraphBuilder
-from ascendfx.ir.ops import Add, Constant, Divide, GatherRows, Input, Multiply, Param, Subtract
+from ascendfx.ir.graph import GraphBuilder
+from ascendfx.ir.ops import Add, Constant, Divide, Input, Multiply, Subtract
 from ascendfx.ir.program import Program
-from ascendfx.ir.size import named_size
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.graph_pass import Fidelity
 from ascendfx.passes.reduction.case import Case, observe
@@ -16,35 +15,14 @@ from ascendfx.passes.same_bits import same_bits, same_in_format
 from ascendfx.passes.share_common import ShareCommon
 from ascendfx.passes.simplify import Simplify
 from ascendfx.passes.verification.verify_pass import PassVerifier, Rewritten
-from tests.dumps import planted
-
-ZERO_TOKENS = np.array([[0, 1, 2, 1]])
-ZERO_TABLE = {"t": np.array([[0.0, -0.0], [-0.0, 1.0], [2.0, -3.0]])}
-
-
-def zero_dropped() -> Any:
-    """Return a `Simplify` that drops ``+ 0.0``, which makes ``+0.0`` of ``-0.0``."""
-    bug = planted.Bug("simplifications.arithmetic", "{Add: -1.0, ", "{Add: 1.0, ", "Simplify")
-    return planted.simplify_with(bug)()
-
-
-def zero_model(zero: float) -> Program:
-    """Return a model whose logits are a row of the table and a zero."""
-    builder = GraphBuilder("model")
-    kind = TensorType(DType.I64, (named_size("batch"), named_size("tokens")))
-    ids = builder.add(Input("token_ids", kind))
-    rows = builder.add(GatherRows(), builder.add(Param("t", TensorType(DType.F32, (3, 2)))), ids)
-    return Program((builder.build(builder.add(Add(), rows, _constant(builder, zero))),))
-
-
-def _constant(builder: GraphBuilder, number: float) -> Any:
-    return builder.add(Constant(number, DType.F32))
-
-
-def arithmetic(op: Any, number: float) -> Graph:
-    builder = GraphBuilder("g")
-    x = builder.add(Input("x", TensorType(DType.F32, (2,))))
-    return builder.build(builder.add(op, x, _constant(builder, number)))
+from tests.passes.zero_model import (
+    ZERO_TABLE,
+    ZERO_TOKENS,
+    arithmetic,
+    constant,
+    zero_dropped,
+    zero_model,
+)
 
 
 def test_signs_of_zero_are_bits_and_any_nan_is_any_other() -> None:
@@ -92,7 +70,7 @@ def test_zero_and_negative_zero_are_two_constants() -> None:
     builder = GraphBuilder("g")
     x = builder.add(Input("x", TensorType(DType.F32, (2,))))
     graph = builder.build(
-        *(builder.add(Multiply(), x, _constant(builder, zero)) for zero in (0.0, -0.0))
+        *(builder.add(Multiply(), x, constant(builder, zero)) for zero in (0.0, -0.0))
     )
     assert ShareCommon().run_graph(graph).graph is graph
 

@@ -11,19 +11,9 @@ from ascendfx.runtime.engine.metrics_file import write_metrics
 from ascendfx.runtime.report.acceptance_card import acceptance_card
 from ascendfx.runtime.report.read_whole_dump import read_whole_dump
 from ascendfx.runtime.report.write_page import page_text
+from tests.report.metrics_example import METRICS
+from tests.report.poisoned_page import NASTY, Document
 from tests.report.small_dump import write_small_dump
-from tests.report.test_write_page import NASTY, Document
-
-METRICS = Metrics(
-    steps=1_500,
-    request_steps=4_000,
-    tokens=8_760,
-    proposed=(4_000, 2_800),
-    accepted=(2_800, 1_400),
-    requests={7: Acceptance(10, 12, 20, 2, 1)},
-    ended={3: Acceptance(5, 15, 10, 10), 12: Acceptance()},
-    warnings=(NASTY,),
-)
 
 
 def test_figures_are_told() -> None:

@@ -10,9 +10,9 @@ import pytest
 from ascendfx.runtime.engine.metrics import Acceptance, Metrics
 from ascendfx.runtime.report.read_whole_dump import read_whole_dump
 from ascendfx.runtime.report.write_page import TABS, page_text
+from tests.report.metrics_example import METRICS
+from tests.report.poisoned_page import NASTY, poison
 from tests.report.small_dump import write_small_dump
-from tests.report.test_acceptance_card import METRICS
-from tests.report.test_write_page import NASTY, poison
 
 Open = Callable[..., Any]
 

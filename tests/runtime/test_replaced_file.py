@@ -19,7 +19,7 @@ from ascendfx.runtime.engine.metrics_file import write_metrics
 from ascendfx.runtime.golden.golden_directory import beside, put_in_place
 from ascendfx.runtime.package.write_tensors import TensorEntry, write_tensors
 from ascendfx.runtime.replaced_file import replacing
-from tests.bad_input.test_disks import files_no_larger_than
+from tests.bad_input.full_disk import files_no_larger_than
 
 _ROOT = Path(__file__).parents[2]
 _NO_FIGURES = Metrics(0, 0, 0, (), (), {}, {}, ())

@@ -35,8 +35,8 @@ from ascendfx.runtime.package.read_plans import read_plans, read_runners
 from ascendfx.runtime.package.write_plans import HASHES, RUNNERS, write_plans
 from ascendfx.runtime.run_counts import RunCounts
 from tests.emulator.vector_kernel import make_kernel
+from tests.lowering.closed_step import CONTEXT, checkpoint, first_step, lower, step_text
 from tests.lowering.plan_runner import PlanRunner
-from tests.lowering.test_step_lowering import CONTEXT, checkpoint, first_step, lower, step_text
 
 TARGET = find_target("ascend910b")
 REQUESTS, DRAFTS, STEPS = 5, 2, 6

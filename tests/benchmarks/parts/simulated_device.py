@@ -19,8 +19,8 @@ from ascendfx.passes.step_inputs import RECENT, decode_controls, recent_tokens
 from ascendfx.runtime.executor.null import NullExecutor
 from ascendfx.runtime.executor.step import StepInputs, StepOutputs
 from ascendfx.runtime.lowering import results_of
+from tests.lowering.closed_step import step_text
 from tests.lowering.serving_programs import V3, serving_program
-from tests.lowering.test_step_lowering import step_text
 
 BLOCK_TOKENS = 128
 CONTEXT = 8192
