@@ -108,6 +108,13 @@ def test_loading_a_package_needs_no_torch() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
+def test_no_test_module_is_a_library() -> None:
+    """What tests share has a module of its own: a change of one test breaks no other."""
+    shared = re.compile(r"(?m)^\s*(from|import) tests\.(\w+\.)*test_\w+")
+    paths = [path for path in tracked(".py") if "tests" in path.relative_to(ROOT).parts]
+    assert not [path for path in paths if shared.search(path.read_text(encoding="utf-8"))]
+
+
 def test_no_file_points_outside_the_repository() -> None:
     outside = re.compile(r"\.\./shared|/root/|/home/|/work/|(?<![\w.])/tmp/")
     found = [
