@@ -17,16 +17,21 @@ from ascendfx.ir.ops import (
     VerifyTree,
 )
 from ascendfx.ir.program import Program
-from ascendfx.ir.tensor_type import TensorType
-from ascendfx.passes.drop_batch_axis import ROWS
-from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
-from ascendfx.passes.serving_steps import block_tokens
-from ascendfx.passes.step_inputs import (
+from ascendfx.ir.step_names import (
     ANCESTORS,
     CACHE_PREFIX,
     COUNTS,
     DRAFT_IDS,
     DRAFT_PROBS,
+    EMITTED,
+    LOGIT_POSITIONS,
+    LOGIT_REQUESTS,
+)
+from ascendfx.ir.tensor_type import TensorType
+from ascendfx.passes.drop_batch_axis import ROWS
+from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.serving_steps import block_tokens
+from ascendfx.passes.step_inputs import (
     chooses_rows,
     decode_controls,
     prefill_controls,
@@ -160,14 +165,14 @@ class _Decode:
         self, op: AdvanceRequests, accepted: Value, new: Value, *path: Value
     ) -> tuple[Value, ...]:
         operands = (*(self.inputs[name] for name in _ADVANCED), accepted, new)
-        kept = (self.inputs[name] for name in ("emitted", "step", COUNTS, "options"))
+        kept = (self.inputs[name] for name in (EMITTED, "step", COUNTS, "options"))
         return self.builder.add_multi(op, *operands, *kept, *path)
 
 
 def _prefill(
     builder: GraphBuilder, inputs: Mapping[str, Value], logits: Value
 ) -> tuple[Value, ...]:
-    names = (*_CHOICE, "logit_positions", "logit_requests", COUNTS)
+    names = (*_CHOICE, LOGIT_POSITIONS, LOGIT_REQUESTS, COUNTS)
     sampled = builder.add(SampleTokens(), logits, *(inputs[name] for name in names))
     return sampled, inputs[COUNTS]
 

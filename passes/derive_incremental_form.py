@@ -22,6 +22,7 @@ from ascendfx.ir.ops import (
 )
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import Dim, names_in, product
+from ascendfx.ir.step_names import CACHE_PREFIX, LOGIT_ROWS
 from ascendfx.ir.tensor_type import TensorType
 from ascendfx.passes.drop_batch_axis import ROWS, DropBatchAxis
 from ascendfx.passes.drop_unused import DropUnused
@@ -237,7 +238,7 @@ class _Layer(_Rows):
         for name in LAYER_CONTROLS:
             self._controls[name] = self._builder.add(Input(name, CONTROLS[name]))
         for i, (value, kind) in enumerate(zip(stored, kinds, strict=True)):
-            self._old[value] = self._builder.add(Input(f"cache.{i}", kind))
+            self._old[value] = self._builder.add(Input(f"{CACHE_PREFIX}{i}", kind))
 
 
 class _Entry(_Rows):
@@ -309,7 +310,8 @@ class _Entry(_Rows):
                 else map(self._cache_type, values)
             )
             inputs = [
-                self._builder.add(Input(f"cache.{layer}.{i}", kind)) for i, kind in enumerate(kinds)
+                self._builder.add(Input(f"{CACHE_PREFIX}{layer}.{i}", kind))
+                for i, kind in enumerate(kinds)
             ]
             self._old.update(zip(values, inputs, strict=False))
             found[position] = inputs
@@ -344,7 +346,7 @@ class _Entry(_Rows):
                     hint="rows can be chosen along the first axis only; transpose in the model",
                 )
             chosen[value] = self._builder.add(
-                GatherRows(), self._moved[value], self._controls["logit_rows"]
+                GatherRows(), self._moved[value], self._controls[LOGIT_ROWS]
             )
         return chosen[value]
 

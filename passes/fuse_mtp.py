@@ -25,15 +25,8 @@ from ascendfx.ir.ops import (
 )
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import product
-from ascendfx.ir.tensor_type import TensorType
-from ascendfx.passes.close_step import cache_inputs
-from ascendfx.passes.draft_licence import draft_licence
-from ascendfx.passes.expose_hidden import CHAININGS, check_chaining
-from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
-from ascendfx.passes.serving_steps import block_tokens
-from ascendfx.passes.shifted_convention import check_shifted_convention
-from ascendfx.passes.step_inputs import (
-    CACHE_PREFIX,
+from ascendfx.ir.step_names import (
+    DRAFT_CACHE_PREFIX,
     DRAFT_IDS,
     DRAFT_PROBS,
     HIDDEN_CACHE,
@@ -41,13 +34,16 @@ from ascendfx.passes.step_inputs import (
     KNOWN_TOKENS,
     LOGIT_ROWS,
     RECENT,
-    hidden_slots,
-    kept_hidden,
-    known_tokens,
-    recent_tokens,
 )
+from ascendfx.ir.tensor_type import TensorType
+from ascendfx.passes.close_step import cache_inputs
+from ascendfx.passes.draft_licence import draft_licence
+from ascendfx.passes.expose_hidden import CHAININGS, check_chaining
+from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
+from ascendfx.passes.serving_steps import block_tokens
+from ascendfx.passes.shifted_convention import check_shifted_convention
+from ascendfx.passes.step_inputs import hidden_slots, kept_hidden, known_tokens, recent_tokens
 
-DRAFT_CACHE_PREFIX = f"{CACHE_PREFIX}draft."
 _HIDDEN_AT = 2
 """Which result of a closed step is the hidden state that `ExposeHidden` added."""
 

@@ -9,12 +9,12 @@ from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
 from ascendfx.ir.op import Op
 from ascendfx.ir.packed_rows import PACKED_ROWS
 from ascendfx.ir.program import Program
+from ascendfx.ir.step_names import CACHE_PREFIX, DRAFT_CACHE_PREFIX, SIZES
 from ascendfx.passes.close_step import cache_inputs
 from ascendfx.passes.drop_batch_axis import ROWS
-from ascendfx.passes.fuse_mtp import DRAFT_CACHE_PREFIX
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
 from ascendfx.passes.shifted_convention import check_shifted_convention
-from ascendfx.passes.step_inputs import CACHE_PREFIX, SIZES, is_packed, step_sizes
+from ascendfx.passes.step_inputs import is_packed, step_sizes
 
 _PACKED = ("token_ids", "positions", "slots", "row_request")
 """Inputs whose rows `pack_rows` moves together, in the order of its results."""

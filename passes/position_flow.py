@@ -33,6 +33,7 @@ from ascendfx.ir.ops import (
 )
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import named_size
+from ascendfx.ir.step_names import CACHE_PREFIX, LOGIT_ROWS
 from ascendfx.ir.tensor_type import TensorType
 from ascendfx.passes.attention_lanes import check_lanes
 from ascendfx.passes.position_kinds import (
@@ -73,7 +74,7 @@ _FEW = 1 << 14
 """Elements of fixed values that are written as symbols: tables of frequencies have fewer."""
 _ANGLES = (Add, Cos, Divide, Matmul, Multiply, Negate, Sin, Subtract, *LAYOUT)
 """What may be done with positions before they rotate."""
-_ADDRESSES = ("slots", "block_table", "row_request", "logit_rows")
+_ADDRESSES = ("slots", "block_table", "row_request", LOGIT_ROWS)
 _TOKENS = ("token_ids", "hidden")
 _POSITIONS = np.array([_S.Symbol(f"p{t}") for t in range(SAMPLE)], object)
 
@@ -250,7 +251,7 @@ def _input(graph: Graph, value: Value) -> Kind:
         return OfPosition(_POSITIONS)
     if op.name in _ADDRESSES:
         return Control(op.name)
-    if op.name.startswith("cache."):
+    if op.name.startswith(CACHE_PREFIX):
         return Cache(op.name)
     raise GraphError(
         code="no-draft-form",

@@ -23,6 +23,7 @@ from ascendfx.ir.ops import (
     Transpose,
 )
 from ascendfx.ir.size import Dim
+from ascendfx.ir.step_names import LOGIT_ROWS
 from ascendfx.ir.tensor_type import TensorType
 from ascendfx.ir.text.printer import print_node
 from ascendfx.passes.position_kinds import (
@@ -167,7 +168,7 @@ def read_cache(place: Place) -> Kind:
 
 def choose_rows(place: Place) -> Sequence[Kind]:
     """Let the rows be chosen whose logits are wanted; addresses are for nothing else."""
-    if isinstance(place.op, GatherRows) and place.kinds == [OfToken(), Control("logit_rows")]:
+    if isinstance(place.op, GatherRows) and place.kinds == [OfToken(), Control(LOGIT_ROWS)]:
         return [OfToken()]
     name = next(each.name for each in place.kinds if isinstance(each, Control))
     return refuse_position(place, f"`{place.op.mnemonic}`", f"through `{name}`")

@@ -10,9 +10,9 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.interpret import interpret
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
+from ascendfx.ir.step_names import CACHE_PREFIX, LOGIT_ROWS
 from ascendfx.ir.tensor_type import TensorType
 from ascendfx.passes.serving_steps import ServingSteps, block_tokens, given_first
-from ascendfx.passes.step_inputs import CACHE_PREFIX, LOGIT_ROWS
 
 
 class Form(enum.Enum):

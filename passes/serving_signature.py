@@ -3,6 +3,7 @@
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import named_size
+from ascendfx.ir.step_names import LOGIT_ROWS, TOKEN_IDS
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.drop_batch_axis import ROWS
 
@@ -11,7 +12,6 @@ CONTEXT = named_size("context")
 BLOCKS = named_size("blocks")
 TABLE_BLOCKS = named_size("table_blocks")
 
-TOKEN_IDS = "token_ids"  # noqa: S105
 I32_ROWS = TensorType(DType.I32, (ROWS,))
 CONTROLS: dict[str, TensorType] = {
     TOKEN_IDS: I32_ROWS,
@@ -19,7 +19,7 @@ CONTROLS: dict[str, TensorType] = {
     "slots": I32_ROWS,
     "row_request": I32_ROWS,
     "block_table": TensorType(DType.I32, (REQUESTS, TABLE_BLOCKS)),
-    "logit_rows": TensorType(DType.I32, (REQUESTS,)),
+    LOGIT_ROWS: TensorType(DType.I32, (REQUESTS,)),
 }
 """Control inputs of the serving form, in the order of its signature: the ids of the rows, their
 positions, where their cache entries go, whose rows they are, the blocks of each request, and the

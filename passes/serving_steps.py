@@ -12,7 +12,7 @@ from ascendfx.ir.interpret import interpret
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
-from ascendfx.passes.step_inputs import COUNTS
+from ascendfx.ir.step_names import CACHE_PREFIX, COUNTS, LOGIT_ROWS
 
 T = TypeVar("T")
 
@@ -73,13 +73,13 @@ class Pages:
             "slots": slots[:, 0].astype(np.int32),
             "row_request": owner,
             "block_table": table,
-            "logit_rows": (np.cumsum([len(each) for each in ids]) - 1).astype(np.int32),
+            LOGIT_ROWS: (np.cumsum([len(each) for each in ids]) - 1).astype(np.int32),
         }
 
 
 def cache_names(program: Program) -> tuple[str, ...]:
     """Return the names of the entry's cache inputs, in order."""
-    return tuple(name for name in program.main.input_types if name.startswith("cache."))
+    return tuple(name for name in program.main.input_types if name.startswith(CACHE_PREFIX))
 
 
 def caches_after(program: Program, outputs: Sequence[T]) -> dict[str, T]:

@@ -21,12 +21,21 @@ from ascendfx.ir.ops import (
     ShiftTokens,
 )
 from ascendfx.ir.program import Program
+from ascendfx.ir.step_names import (
+    DRAFT_CACHE_PREFIX,
+    DRAFT_IDS,
+    DRAFT_PROBS,
+    HIDDEN_CACHE,
+    KNOWN_TOKENS,
+    LOGIT_POSITIONS,
+    LOGIT_REQUESTS,
+    LOGIT_ROWS,
+    RECENT,
+)
 from ascendfx.passes.trace_step import Root, Step, StepTrace, Trace, trace_step
 
-DRAFT = "cache.draft."
-_HIDDEN = "cache.hidden"
-_KEPT = ("draft_ids", "draft_probs")
-_ENDS = ("logit_rows", "logit_positions", "logit_requests")
+_KEPT = (DRAFT_IDS, DRAFT_PROBS)
+_ENDS = (LOGIT_ROWS, LOGIT_POSITIONS, LOGIT_REQUESTS)
 
 
 def check_shifted_convention(program: Program) -> int:
@@ -70,7 +79,11 @@ def check_shifted_convention(program: Program) -> int:
         _check_choice(step, ids, rows)
     for step in trace.of(Rotary):
         _check_rotation(step, ids, rows)
-    depths = {name: int(name[len(DRAFT) :].split(".")[0]) for name in trace.inputs if _own(name)}
+    depths = {
+        name: int(name[len(DRAFT_CACHE_PREFIX) :].split(".")[0])
+        for name in trace.inputs
+        if _own(name)
+    }
     if depths and max(depths.values()) >= len(ids):
         _refuse(f"there are caches of depth {max(depths.values())}, and {len(ids)} shifts of ids")
     for name, depth in depths.items():
@@ -115,7 +128,7 @@ class _Rows:
 
 
 def _own(name: str) -> bool:
-    return name.startswith(DRAFT)
+    return name.startswith(DRAFT_CACHE_PREFIX)
 
 
 def _rows_of(trace: StepTrace) -> _Rows:
@@ -125,7 +138,7 @@ def _rows_of(trace: StepTrace) -> _Rows:
     shared = [(given if aligned else inputs)["row_request"], given["block_table"]]
     positions, slots = inputs["positions"], inputs["slots"]
     if not trace.of(AdvanceRequests):
-        last, known = inputs["logit_rows"], inputs.get("known_tokens")
+        last, known = inputs[LOGIT_ROWS], inputs.get(KNOWN_TOKENS)
         new = trace.outputs[0].root
         ends = frozenset(inputs[name] for name in _ENDS if name in inputs)
         return _Rows(inputs["token_ids"], None, positions, slots, last, ends, new, known, *shared)
@@ -139,7 +152,7 @@ def _rows_of(trace: StepTrace) -> _Rows:
     first, ends = None, frozenset({last, accepted})
     for step in aligned:
         names = ("token_ids", "block_table", "state")
-        wanted = (*(given[name] for name in names), accepted, new, given["recent"], *path, *start)
+        wanted = (*(given[name] for name in names), accepted, new, given[RECENT], *path, *start)
         if tuple(each.root for each in step.operands) != wanted:
             _refuse("rows are aligned by other tensors than those of the step", step.location)
         first, positions, slots, last = (each.root for each in step.results[:4])
@@ -160,14 +173,14 @@ def _packed(trace: StepTrace, given: dict[str, Root]) -> tuple[dict[str, Root], 
 
 
 def _check_hidden(trace: StepTrace, aligned: Step) -> None:
-    kept = [step for step in trace.of(CacheWrite) if _HIDDEN in step.operands[0].caches]
+    kept = [step for step in trace.of(CacheWrite) if HIDDEN_CACHE in step.operands[0].caches]
     if len(kept) != 1 or kept[0].operands[1].root != aligned.results[4].root:
         _refuse(
             "hidden states of the main model are not kept where `align_drafts` says", *_at(kept)
         )
     for step in trace.of(GatherRows):
         table, found = step.operands
-        if _HIDDEN in table.caches and found.root != aligned.results[5].root:
+        if HIDDEN_CACHE in table.caches and found.root != aligned.results[5].root:
             _refuse("hidden states are looked up for other rows than the ids", step.location)
 
 

@@ -4,6 +4,16 @@ from ascendfx.ir.graph import Graph, Node, Value
 from ascendfx.ir.ops import GatherRows, Input
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import Dim, named_size
+from ascendfx.ir.step_names import (
+    ANCESTORS,
+    DRAFT_IDS,
+    DRAFT_PROBS,
+    EMITTED,
+    LOGIT_POSITIONS,
+    LOGIT_REQUESTS,
+    LOGIT_ROWS,
+    SIZES,
+)
 from ascendfx.ir.step_state import (
     DRAFT_CANDIDATES,
     OPTION_COLUMNS,
@@ -19,15 +29,6 @@ from ascendfx.passes.serving_signature import CONTROLS, REQUESTS
 
 STEPS = named_size("steps")
 """Steps whose tokens the device keeps until the host reads them."""
-LOGIT_ROWS = "logit_rows"
-CACHE_PREFIX = "cache."
-KNOWN_TOKENS = "known_tokens"
-RECENT, HIDDEN_SLOTS, HIDDEN_CACHE = "recent", "hidden_slots", f"{CACHE_PREFIX}hidden"
-COUNTS = f"{CACHE_PREFIX}counts"
-DRAFT_IDS, DRAFT_PROBS = "draft_ids", "draft_probs"
-ANCESTORS = "ancestors"
-SIZES = "sizes"
-"""How much of each tensor a step uses; an input only where a step writes it."""
 PLACES = named_size("places")
 """Requests of a decode step, in every plan of a package."""
 
@@ -54,12 +55,12 @@ def decode_controls(drafts: int, *, tree: bool = False) -> dict[str, TensorType]
     kept = kept_drafts(drafts) if drafts else {}
     if tree:
         kept = {ANCESTORS: rows["positions"]}
-    return {**rows, **_CHOICE, "emitted": emitted, "step": step, **kept}
+    return {**rows, **_CHOICE, EMITTED: emitted, "step": step, **kept}
 
 
 def prefill_controls() -> dict[str, TensorType]:
     """Return the inputs of a prefill step; ``logit_positions`` are those of ``logit_rows``."""
-    chosen = {"logit_positions": _PER_REQUEST, "logit_requests": _PER_REQUEST}
+    chosen = {LOGIT_POSITIONS: _PER_REQUEST, LOGIT_REQUESTS: _PER_REQUEST}
     return {**CONTROLS, **chosen, **_CHOICE}
 
 

@@ -30,6 +30,7 @@ from ascendfx.ir.ops import (
     VerifyTree,
 )
 from ascendfx.ir.program import Program
+from ascendfx.ir.step_names import CACHE_PREFIX
 
 
 class Root(NamedTuple):
@@ -134,7 +135,7 @@ def trace_step(program: Program) -> StepTrace:
             root,
             tokens=alone if op.name == "token_ids" else frozenset(),
             positions=alone if op.name == "positions" else frozenset(),
-            caches=frozenset({op.name}) if op.name.startswith("cache.") else frozenset(),
+            caches=frozenset({op.name}) if op.name.startswith(CACHE_PREFIX) else frozenset(),
             counts=op.name == "positions",
         )
     found.outputs = _walk(program, main, tuple(found.inputs.values()), (), found)

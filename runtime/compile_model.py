@@ -13,6 +13,7 @@ from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.capture.captured_model import CapturedModel, ModelFacts
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
+from ascendfx.ir.step_names import PLANS
 from ascendfx.ir.step_state import STOP_COLUMNS
 from ascendfx.passes.expose_hidden import CHAININGS, check_chaining
 from ascendfx.passes.graph_pass import ProgramPass
@@ -45,7 +46,7 @@ def compile_model(
     *,
     dtype: str | None = None,
     limits: Limits | None = None,
-    plans: Sequence[str] = ("decode", "prefill"),
+    plans: Sequence[str] = PLANS,
     strategy: str = "ordered",
     rules: Sequence[Rule] = (),
     passes: Sequence[ProgramPass] = (),

@@ -8,8 +8,8 @@ from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
+from ascendfx.ir.step_names import CACHE_PREFIX
 from ascendfx.passes.serving_signature import BLOCKS
-from ascendfx.passes.step_inputs import CACHE_PREFIX
 
 LARGEST_INDEX = 2**31 - 1
 """Positions and cache slots are i32 in device memory."""

@@ -11,8 +11,9 @@ from ascendfx.codegen.ascendc.target import Target
 from ascendfx.codegen.ascendc.weight_spec import WeightSpec
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
+from ascendfx.ir.step_names import KNOWN_TOKENS
 from ascendfx.passes.remark import Remark
-from ascendfx.passes.step_inputs import KNOWN_TOKENS, is_packed
+from ascendfx.passes.step_inputs import is_packed
 from ascendfx.runtime.device_memory import check_arena
 from ascendfx.runtime.dumps.plan_cost_record import plan_cost_record
 from ascendfx.runtime.dumps.write_dump import DumpWriter

@@ -10,6 +10,7 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.ops import VerifyDrafts, VerifyTree
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
+from ascendfx.ir.step_names import ANCESTORS, DRAFT_IDS, DRAFT_PROBS, EMITTED, RECENT
 from ascendfx.ir.step_state import (
     DRAFT_CANDIDATES,
     OPTION_COLUMNS,
@@ -169,12 +170,12 @@ def _controls(step: DrawnStep, vocabulary: int, stop: int) -> dict[str, Array]:
         "options": options,
         "state": _state(step),
         "stop_ids": stops,
-        "emitted": np.full((STEPS, count, rows + 1), -1),
+        EMITTED: np.full((STEPS, count, rows + 1), -1),
         "step": counter,
-        "draft_ids": kept,
-        "draft_probs": (kept >= 0).astype(np.float64),
-        "ancestors": np.tile(seen, count),
-        "recent": random.integers(0, vocabulary, (count, RECENT_COLUMNS)),
+        DRAFT_IDS: kept,
+        DRAFT_PROBS: (kept >= 0).astype(np.float64),
+        ANCESTORS: np.tile(seen, count),
+        RECENT: random.integers(0, vocabulary, (count, RECENT_COLUMNS)),
     }
 
 

@@ -4,6 +4,13 @@ import numpy as np
 
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
+from ascendfx.ir.step_names import (
+    HIDDEN_SLOTS,
+    KNOWN_TOKENS,
+    LOGIT_POSITIONS,
+    LOGIT_REQUESTS,
+    LOGIT_ROWS,
+)
 from ascendfx.ir.step_state import (
     OPTION_COLUMNS,
     STATE_COLUMNS,
@@ -55,13 +62,13 @@ def draw_prefill(closed: Program) -> DrawnStep:
             "slots": np.array([step.slot(n, position) for n, position in rows]),
             "row_request": owner,
             "block_table": table,
-            "logit_rows": last,
-            "logit_positions": positions[last],
-            "logit_requests": np.arange(count),
+            LOGIT_ROWS: last,
+            LOGIT_POSITIONS: positions[last],
+            LOGIT_REQUESTS: np.arange(count),
             "options": options,
             "state": state,
             "stop_ids": np.full((count, STOP_COLUMNS), -1),
-            "known_tokens": known,
+            KNOWN_TOKENS: known,
         },
     )
 
@@ -74,6 +81,6 @@ def with_drafts(step: DrawnStep, drafts: int) -> DrawnStep:
         for position in range(first, first + own):
             kept = position >= first + own - window
             slots.append(place * window + position % window if kept else -1)
-    known = step.controls["known_tokens"][:, :drafts]
-    controls = {**step.controls, "known_tokens": known, "hidden_slots": np.array(slots)}
+    known = step.controls[KNOWN_TOKENS][:, :drafts]
+    controls = {**step.controls, KNOWN_TOKENS: known, HIDDEN_SLOTS: np.array(slots)}
     return DrawnStep(step.requests, step.parents, step.table, controls)

@@ -15,8 +15,8 @@ from ascendfx.ir.graph import Graph, Node
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import Dim, bind_size, names_in
+from ascendfx.ir.step_names import CACHE_PREFIX, HIDDEN_CACHE
 from ascendfx.passes.serving_steps import block_tokens
-from ascendfx.passes.step_inputs import CACHE_PREFIX, HIDDEN_CACHE
 
 BLOCK = 4
 """Tokens of a cache block here: a short text fills several of them."""

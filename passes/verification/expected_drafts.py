@@ -12,17 +12,17 @@ import numpy as np
 
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
-from ascendfx.ir.step_state import DRAFT_CANDIDATES, RECENT_COLUMNS, State
-from ascendfx.passes.expose_hidden import CHAININGS
-from ascendfx.passes.fuse_mtp import DRAFT_CACHE_PREFIX
-from ascendfx.passes.serving_steps import cache_names
-from ascendfx.passes.step_inputs import (
+from ascendfx.ir.step_names import (
+    DRAFT_CACHE_PREFIX,
     DRAFT_IDS,
     DRAFT_PROBS,
     HIDDEN_CACHE,
     KNOWN_TOKENS,
     RECENT,
 )
+from ascendfx.ir.step_state import DRAFT_CANDIDATES, RECENT_COLUMNS, State
+from ascendfx.passes.expose_hidden import CHAININGS
+from ascendfx.passes.serving_steps import cache_names
 from ascendfx.passes.verification.drawn_step import DrawnStep
 from ascendfx.passes.verification.expected_step import Expected, advanced
 from ascendfx.passes.verification.run_with_noise import (

@@ -16,6 +16,7 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Call
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
+from ascendfx.ir.step_names import LOGIT_ROWS
 from ascendfx.passes.run_on_tokens import Form, form_of
 from ascendfx.passes.serving_signature import further_inputs
 from ascendfx.passes.serving_steps import Pages, block_tokens, caches_after, empty_caches
@@ -225,7 +226,7 @@ def _of_every_row(plan: _Plan) -> _Plan:
     rows = plan.sizes["rows"]
     numbers = np.arange(rows, dtype=np.int32)
     owner, table = (plan.inputs[name][0] for name in ("row_request", "block_table"))
-    own = {"row_request": numbers, "logit_rows": numbers, "block_table": table[owner]}
+    own = {"row_request": numbers, LOGIT_ROWS: numbers, "block_table": table[owner]}
     sizes = {**plan.sizes, "requests": rows}
     return replace(
         plan, inputs={**plan.inputs, **_undisturbed(own)}, sizes=sizes, pick_logits=plan.pick

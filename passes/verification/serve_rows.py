@@ -7,6 +7,7 @@ import numpy as np
 
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
+from ascendfx.ir.step_names import LOGIT_ROWS
 from ascendfx.passes.serving_steps import cache_names, caches_after
 from ascendfx.passes.verification.run_with_noise import (
     Noisy,
@@ -93,7 +94,7 @@ def serve(
         "slots": undisturbed(owner * blocks * block + positions),
         "row_request": undisturbed(owner),
         "block_table": undisturbed(np.arange(origin.size).reshape(len(pieces), blocks)),
-        "logit_rows": undisturbed(np.cumsum(counts) - 1),
+        LOGIT_ROWS: undisturbed(np.cumsum(counts) - 1),
     }
     inputs |= {
         name: concatenated([piece.given[name] for piece in pieces]) for name in pieces[0].given

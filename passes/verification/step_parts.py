@@ -12,16 +12,17 @@ from ascendfx.ir.graph import Graph, Value
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Call, Input
 from ascendfx.ir.program import Program
-from ascendfx.ir.step_state import State, hidden_window
-from ascendfx.passes.step_inputs import (
+from ascendfx.ir.step_names import (
     CACHE_PREFIX,
     COUNTS,
     DRAFT_IDS,
     DRAFT_PROBS,
+    EMITTED,
     HIDDEN_CACHE,
     RECENT,
-    is_packed,
 )
+from ascendfx.ir.step_state import State, hidden_window
+from ascendfx.passes.step_inputs import is_packed
 from ascendfx.passes.verification.drawn_step import STEPS, DrawnStep
 from ascendfx.passes.verification.run_with_noise import Noisy, undisturbed
 
@@ -143,7 +144,7 @@ class _Take:
         if name == "state":
             for column in State:
                 yield f"state.{column.name}", _Rows(shown, int(column))
-        elif name == "emitted":
+        elif name == EMITTED:
             ring = int(self.step.controls["step"][0]) % STEPS
             for number in shown:
                 count = self.made.accepted[number] + 2

@@ -5,6 +5,7 @@ from dataclasses import fields
 from functools import wraps
 from typing import Any
 
+from ascendfx.ir.step_names import PLANS
 from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.idle_options import refuse_idle
 from ascendfx.runtime.cli.option_words import wrong_options
@@ -37,7 +38,7 @@ def limit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return found
 
 
-def refuse_idle_limits(limits: Limits, plans: Collection[str] = options.PLANS) -> None:
+def refuse_idle_limits(limits: Limits, plans: Collection[str] = PLANS) -> None:
     """Refuse what was written about drafts or plans that there are not.
 
     Raises:

@@ -8,6 +8,7 @@ import click
 
 from ascendfx.codegen.ascendc.target import find_target, target_names
 from ascendfx.ir.cache_block import BLOCK_TOKENS
+from ascendfx.ir.step_names import PLANS
 from ascendfx.passes.expose_hidden import CHAININGS
 from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.device_memory import LARGEST_INDEX
@@ -15,7 +16,6 @@ from ascendfx.runtime.limits import DEFAULT_LIMITS, DTYPES, MOST_DRAFTS
 from ascendfx.runtime.presets import STRATEGIES
 from ascendfx.runtime.start_verifier import LENGTH, LONGEST, MODES
 
-PLANS = ("decode", "prefill")
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 

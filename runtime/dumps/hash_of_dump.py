@@ -1,9 +1,8 @@
 """Which model a dump is of, as packages and engines know it."""
 
+from ascendfx.ir.step_names import PLANS
 from ascendfx.runtime.dumps.read_dump import Dump
 from ascendfx.runtime.model_hash import programs_hash
-
-_PLANS = ("decode", "prefill")
 
 
 def hash_of_dump(dump: Dump) -> str:
@@ -14,5 +13,5 @@ def hash_of_dump(dump: Dump) -> str:
     """
     if dump.unfinished:
         return ""
-    stages = [stage for stage in dump.stages if stage.name in _PLANS]
+    stages = [stage for stage in dump.stages if stage.name in PLANS]
     return programs_hash({stage.name: stage.program(len(stage.passes)) for stage in stages})

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.launch_plan import ROW_START
 from ascendfx.ir.cache_block import slots_of
+from ascendfx.ir.step_names import ANCESTORS, COUNTS, DRAFT_IDS, DRAFT_PROBS, EMITTED, RECENT, SIZES
 from ascendfx.ir.step_state import RECENT_COLUMNS, Finish, State
 from ascendfx.runtime.engine.handover import put_rows, take_rows
 from ascendfx.runtime.engine.prefill import (
@@ -20,7 +21,7 @@ from ascendfx.runtime.engine.prefill import (
     read_prompt,
     without_meaning,
 )
-from ascendfx.runtime.engine.token_counts import COUNTS, count_first, write_counts
+from ascendfx.runtime.engine.token_counts import count_first, write_counts
 from ascendfx.runtime.executor.plans_of import plans_of
 from ascendfx.runtime.executor.step import StepExecutor
 
@@ -108,17 +109,17 @@ class Device:
             self.group_steps = 1
             return
         names = ("token_ids", "positions", "slots", "row_request", "block_table", "options")
-        more = ("state", "stop_ids", "emitted", "step", "sizes")
+        more = ("state", "stop_ids", EMITTED, "step", SIZES)
         # Steps with several drafts keep the tokens before their rows, to draft some of them again.
-        again = ("recent",) if self.drafts > 1 else ()
-        drawn = ("draft_ids", "draft_probs") if self.drafts else ()
+        again = (RECENT,) if self.drafts > 1 else ()
+        drawn = (DRAFT_IDS, DRAFT_PROBS) if self.drafts else ()
         if self.decode.branches:
-            drawn = ("ancestors",)
+            drawn = (ANCESTORS,)
         controls = (*names, *more, *again, *drawn)
         self._views = {name: executor.control("decode", name) for name in controls}
-        self.group_steps = len(self._views["emitted"])
+        self.group_steps = len(self._views[EMITTED])
         # The host reads one group while the next one runs.
-        self._made = Readable(self._views["emitted"], self._views["state"])
+        self._made = Readable(self._views[EMITTED], self._views["state"])
         self._copies = cycle([self._made.copy(), self._made.copy()])
         self._finished = self._made.state[:, State.FINISHED]
         each = self.drafts + 1
@@ -127,7 +128,7 @@ class Device:
         self._depths = np.array(self.tree.depths, np.int32)
         self._views["row_request"][:] = np.repeat(places, each)
         if self.decode.branches:
-            self._views["ancestors"][:] = np.tile(self.tree.ancestors, places.size)
+            self._views[ANCESTORS][:] = np.tile(self.tree.ancestors, places.size)
         self._leave(places)
 
     def hand_over(self, request: JoiningRequest) -> Handover:
@@ -177,7 +178,7 @@ class Device:
 
     def _run_steps(self, places: int, context: int, steps: int) -> None:
         for slot, size in enumerate(self.decode.sizes(places * (self.drafts + 1), places, context)):
-            self._views["sizes"][slot] = size
+            self._views[SIZES][slot] = size
         self.executor.run_steps("decode", steps)
 
     def _leave(self, places: Ints) -> None:
@@ -230,12 +231,12 @@ class Device:
         views["token_ids"][rows[0] : rows[0] + 1 + len(drafts)] = (result.token, *drafts)
         views["positions"][rows] = length + self._depths
         views["slots"][rows] = slots
-        if "draft_ids" in views:
-            views["draft_ids"][place] = -1  # the first drafts are certain
-        if "recent" in views:
+        if DRAFT_IDS in views:
+            views[DRAFT_IDS][place] = -1  # the first drafts are certain
+        if RECENT in views:
             newest = request.tokens[: -RECENT_COLUMNS - 1 : -1]
-            views["recent"][place] = -1
-            views["recent"][place, : newest.size] = newest
+            views[RECENT][place] = -1
+            views[RECENT][place, : newest.size] = newest
         return result
 
     def _count(self, request: JoiningRequest) -> None:

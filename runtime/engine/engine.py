@@ -6,6 +6,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.step_names import PLANS
 from ascendfx.runtime.arguments import (
     check_all,
     check_flag,
@@ -300,9 +301,7 @@ class Engine:
         self._checks.prepare(requests)
         return self._pieces(requests, group_steps)
 
-    def save(
-        self, directory: "str | PathLike[str]", *, plans: Sequence[str] = ("decode", "prefill")
-    ) -> None:
+    def save(self, directory: "str | PathLike[str]", *, plans: Sequence[str] = PLANS) -> None:
         """Write kernels, plans, weights and tokenizer to a folder for `ascendfx.load`.
 
         Args:

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-HIDDEN = "cache.hidden"
-"""``[places, window, width]``: position ``p`` of a request stands in row ``p mod window``."""
+from ascendfx.ir.step_names import HIDDEN_CACHE
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -31,8 +30,12 @@ def put_rows(
 
 
 def kept_rows(name: str, cache: NDArray[Any], length: int) -> tuple[int, ...]:
-    """Return the shape of the rows of a request with so many tokens."""
-    count = min(length, cache.shape[1]) if name == HIDDEN else length
+    """Return the shape of the rows of a request with so many tokens.
+
+    Hidden states ``[places, window, width]`` are those of the last ones: position ``p`` stands in
+    row ``p mod window``.
+    """
+    count = min(length, cache.shape[1]) if name == HIDDEN_CACHE else length
     return (count, *cache.shape[2:])
 
 
@@ -47,7 +50,7 @@ def _places_of(
     name: str, cache: NDArray[Any], place: int, blocks: NDArray[np.int32], length: int
 ) -> NDArray[np.intp]:
     each = cache.shape[1]
-    if name == HIDDEN:
+    if name == HIDDEN_CACHE:
         last = np.arange(max(0, length - each), length)
         return place * each + last % each
     at = np.arange(length)

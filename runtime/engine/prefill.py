@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.launch_plan import Capacities
 from ascendfx.ir.cache_block import slots_of
+from ascendfx.ir.step_names import HIDDEN_SLOTS, KNOWN_TOKENS, LOGIT_POSITIONS, LOGIT_REQUESTS
 from ascendfx.ir.step_state import Finish, State, hidden_window
 from ascendfx.runtime.engine.transfer_record import TransferRecord
 from ascendfx.runtime.executor.step import StepExecutor, StepInputs
@@ -137,13 +138,13 @@ def _chunk(
         logit_rows=np.array([stop - start - 1], np.int32),
         context=stop,
         further={
-            "logit_positions": positions[-1:],
-            "logit_requests": np.zeros(1, np.int32),
+            LOGIT_POSITIONS: positions[-1:],
+            LOGIT_REQUESTS: np.zeros(1, np.int32),
             "options": request.options[None],
             "state": state[None],
             "stop_ids": request.stop_ids[None],
-            "known_tokens": known,
-            "hidden_slots": np.where(positions >= stop - window, kept, -1).astype(np.int32),
+            KNOWN_TOKENS: known,
+            HIDDEN_SLOTS: np.where(positions >= stop - window, kept, -1).astype(np.int32),
         },
     )
 

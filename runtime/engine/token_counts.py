@@ -3,11 +3,11 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendfx.ir.step_names import COUNTS
 from ascendfx.ir.step_state import State
 from ascendfx.ir.token_choice import wants_penalties
 from ascendfx.runtime.executor.step import StepExecutor
 
-COUNTS = "cache.counts"
 """i32 ``[places, vocabulary]``, see `ascendfx.ir.ops.SampleTokens`."""
 
 Ints = NDArray[np.int32]

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.step_names import CACHE_PREFIX, DRAFT_CACHE_PREFIX, HIDDEN_CACHE
 from ascendfx.runtime.arguments import checked_path
-from ascendfx.runtime.engine.handover import HIDDEN, kept_rows
+from ascendfx.runtime.engine.handover import kept_rows
 from ascendfx.runtime.engine.transfer_file import read_record, write_record
-
-_DRAFT = "cache.draft."
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,12 +50,12 @@ class TransferRecord:
     @property
     def bytes_per_token(self) -> int:
         """Bytes of cache entries per token, those of draft layers included."""
-        return self._bytes_per_token("cache.")
+        return self._bytes_per_token(CACHE_PREFIX)
 
     @property
     def draft_bytes_per_token(self) -> int:
         """Bytes of cache entries per token that draft layers add."""
-        return self._bytes_per_token(_DRAFT)
+        return self._bytes_per_token(DRAFT_CACHE_PREFIX)
 
     @property
     def bytes(self) -> int:
@@ -91,7 +90,7 @@ class TransferRecord:
         """
         fields, tensors = read_record(checked_path("path", path))
         first, *drafts = tensors["first"].tolist()
-        caches = {name: each for name, each in tensors.items() if name.startswith("cache.")}
+        caches = {name: each for name, each in tensors.items() if name.startswith(CACHE_PREFIX)}
         return TransferRecord(
             model=fields["model"],
             tokens=tensors["tokens"],
@@ -136,7 +135,7 @@ class TransferRecord:
                 )
 
     def _bytes_per_token(self, prefix: str) -> int:
-        names = (each for each in self.caches if each.startswith(prefix) and each != HIDDEN)
+        names = (each for each in self.caches if each.startswith(prefix) and each != HIDDEN_CACHE)
         return sum(self.caches[name][:1].nbytes for name in names)
 
 

@@ -8,16 +8,12 @@ from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.kernel import Direction
 from ascendfx.codegen.ascendc.launch_plan import ROW_START, Buffer, LaunchPlan, Place
+from ascendfx.ir.step_names import EMITTED, SIZES
 from ascendfx.runtime.emulator.launchers import Launcher
 from ascendfx.runtime.emulator.plan_runner import PlanRunner
 from ascendfx.runtime.emulator.runner_tools import RunnerTools
 from ascendfx.runtime.executor.step import StepInputs, StepOutputs
-from ascendfx.runtime.executor.step_controls import (
-    EMITTED,
-    first_rows,
-    host_controls,
-    with_draft_rows,
-)
+from ascendfx.runtime.executor.step_controls import first_rows, host_controls, with_draft_rows
 from ascendfx.runtime.run_counts import RunCounts
 
 Bytes = NDArray[np.uint8]
@@ -75,7 +71,7 @@ class BoundPlan:
         controls = host_controls(step, self._controls, capacities.tree, drafted=drafted)
         for name, values in controls.items():
             _fill(self._controls[name], values)
-        sizes = self._controls["sizes"]
+        sizes = self._controls[SIZES]
         sizes[:] = 0
         told = capacities.sizes(step.rows, step.requests, step.context)
         sizes[: len(told)] = told

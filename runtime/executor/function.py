@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.kernel import SIZES_ELEMENTS
 from ascendfx.codegen.ascendc.launch_plan import Place
-from ascendfx.codegen.ascendc.lowering.instantiate import SIZES
 from ascendfx.codegen.ascendc.lowering.lower_function import FunctionPlan
 from ascendfx.codegen.ascendc.target import Target
 from ascendfx.codegen.ascendc.weight_spec import evaluate_weight
+from ascendfx.ir.step_names import SIZES
 from ascendfx.ir.step_state import Size
 from ascendfx.ir.tensor_type import TensorType
 from ascendfx.runtime.emulator import build_kernels

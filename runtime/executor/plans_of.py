@@ -1,8 +1,7 @@
 """Which plans an executor has: a package may hold one half of the work."""
 
+from ascendfx.ir.step_names import PLANS
 from ascendfx.runtime.executor.step import Executor
-
-PLANS = ("decode", "prefill")
 
 
 def plans_of(executor: Executor) -> tuple[str, ...]:

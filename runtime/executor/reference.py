@@ -9,22 +9,17 @@ from numpy.typing import NDArray
 from ascendfx.codegen.ascendc.kernel import SIZES_ELEMENTS
 from ascendfx.codegen.ascendc.launch_plan import ROW_START, Capacities
 from ascendfx.codegen.ascendc.lowering.check_caches import overwritten_inputs
-from ascendfx.codegen.ascendc.lowering.instantiate import SIZES
 from ascendfx.codegen.ascendc.lowering.lower_program import RESULTS
 from ascendfx.ir.interpret import interpret
 from ascendfx.ir.packed_rows import PACKED_ROWS
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
+from ascendfx.ir.step_names import CACHE_PREFIX, EMITTED, SIZES
 from ascendfx.ir.tensor_source import TensorsByKey, TensorSource
 from ascendfx.ir.tensor_type import TensorType
 from ascendfx.passes.step_inputs import is_packed
 from ascendfx.runtime.executor.step import StepInputs, StepOutputs
-from ascendfx.runtime.executor.step_controls import (
-    EMITTED,
-    first_rows,
-    host_controls,
-    with_draft_rows,
-)
+from ascendfx.runtime.executor.step_controls import first_rows, host_controls, with_draft_rows
 
 
 class ReferenceExecutor:
@@ -51,7 +46,7 @@ class ReferenceExecutor:
         self._caches: dict[str, NDArray[Any]] = {
             name: _zeros(kind, sizes)
             for name, kind in first.main.input_types.items()
-            if name.startswith("cache.")
+            if name.startswith(CACHE_PREFIX)
         }
         self._controls: dict[str, dict[str, NDArray[Any]]] = {}
 
@@ -154,7 +149,7 @@ def _in_place(program: Program) -> list[str]:
     return [
         name
         for name, value in zip(graph.input_types, graph.inputs, strict=True)
-        if name.startswith("cache.") or value in written
+        if name.startswith(CACHE_PREFIX) or value in written
     ]
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.launch_plan import Capacities
+from ascendfx.ir.step_names import LOGIT_ROWS
 from ascendfx.runtime.emulator.runner_tools import RunnerTools
 
 Ints = NDArray[np.int32]
@@ -55,7 +56,7 @@ class StepInputs:
             "slots": self.slots,
             "row_request": self.row_request,
             "block_table": self.block_table,
-            "logit_rows": self.logit_rows,
+            LOGIT_ROWS: self.logit_rows,
             **self.further,
         }
 

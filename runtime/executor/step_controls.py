@@ -13,6 +13,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.ir.draft_tree import DraftTree
+from ascendfx.ir.step_names import (
+    ANCESTORS,
+    DRAFT_IDS,
+    DRAFT_PROBS,
+    EMITTED,
+    HIDDEN_SLOTS,
+    KNOWN_TOKENS,
+    LOGIT_POSITIONS,
+    LOGIT_REQUESTS,
+    RECENT,
+)
 from ascendfx.ir.step_state import (
     DRAFT_CANDIDATES,
     OPTION_COLUMNS,
@@ -24,7 +35,6 @@ from ascendfx.ir.step_state import (
 )
 from ascendfx.runtime.executor.step import StepInputs
 
-EMITTED = "emitted"
 """Only a step that advances its requests has this input."""
 
 _NO_LIMIT = 1 << 30
@@ -70,15 +80,15 @@ def host_controls(
         "state": state,
         "stop_ids": np.full((requests, STOP_COLUMNS), -1, np.int32),
         EMITTED: np.zeros((1, requests, tree.drafts + 2), np.int32),
-        "ancestors": np.resize(np.array(tree.ancestors, np.int32), inputs.rows),
+        ANCESTORS: np.resize(np.array(tree.ancestors, np.int32), inputs.rows),
         "step": np.zeros(STEP_COLUMNS, np.int32),
-        "logit_positions": inputs.positions[inputs.logit_rows],
-        "logit_requests": inputs.row_request[inputs.logit_rows],
-        "known_tokens": np.full((requests, drafts), -1, np.int32),
-        "draft_ids": np.full((requests, drafts, DRAFT_CANDIDATES), -1, np.int32),
-        "draft_probs": np.zeros((requests, drafts, DRAFT_CANDIDATES), np.float32),
-        "recent": np.full((requests, RECENT_COLUMNS), -1, np.int32),
-        "hidden_slots": np.full(inputs.rows, -1, np.int32),
+        LOGIT_POSITIONS: inputs.positions[inputs.logit_rows],
+        LOGIT_REQUESTS: inputs.row_request[inputs.logit_rows],
+        KNOWN_TOKENS: np.full((requests, drafts), -1, np.int32),
+        DRAFT_IDS: np.full((requests, drafts, DRAFT_CANDIDATES), -1, np.int32),
+        DRAFT_PROBS: np.zeros((requests, drafts, DRAFT_CANDIDATES), np.float32),
+        RECENT: np.full((requests, RECENT_COLUMNS), -1, np.int32),
+        HIDDEN_SLOTS: np.full(inputs.rows, -1, np.int32),
         **inputs.controls(),
     }
     return {name: known[name] for name in names if name in known}

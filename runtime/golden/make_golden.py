@@ -14,6 +14,7 @@ import numpy as np
 
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
+from ascendfx.ir.step_names import LOGIT_ROWS
 from ascendfx.ir.tensor_source import TensorsByKey
 from ascendfx.passes.expose_hidden import CHAININGS
 from ascendfx.passes.graph_pass import ProgramPass
@@ -170,7 +171,7 @@ def _outputs(captured: Program, compiled: CompiledModel, ids: Array) -> Mapping[
 
 def _same_rows(logits: Noisy, step: Step) -> Noisy:
     """Return those of ``[texts, tokens, vocab]`` that a serving step has: the last of each text."""
-    controls = [step.inputs[name][0] for name in ("row_request", "positions", "logit_rows")]
+    controls = [step.inputs[name][0] for name in ("row_request", "positions", LOGIT_ROWS)]
     texts, positions, rows = controls
     return logits[0][texts[rows], positions[rows]], logits[1][texts[rows], positions[rows]]
 

@@ -21,9 +21,10 @@ from ascendfx.ir.ops import (
     VerifyDrafts,
 )
 from ascendfx.ir.program import Program
+from ascendfx.ir.step_names import COUNTS
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.shifted_convention import check_shifted_convention
-from ascendfx.passes.step_inputs import COUNTS, PLACES, decode_controls
+from ascendfx.passes.step_inputs import PLACES, decode_controls
 from tests.passes.fused_steps import fused_step
 from tests.passes.step_edits import (
     Change,

@@ -18,9 +18,7 @@ from ascendfx.codegen.ascendc.weight_spec import WeightSpec
 from ascendfx.ir.graph import Graph, Value
 from ascendfx.ir.ops import Call, Input
 from ascendfx.ir.program import Program
-
-SIZES = "sizes"
-"""Name of the buffer every kernel reads its row counts from."""
+from ascendfx.ir.step_names import SIZES
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,7 @@ from ascendfx.codegen.ascendc.launch_plan import (
 )
 from ascendfx.codegen.ascendc.lowering.check_caches import check_caches, overwritten_inputs
 from ascendfx.codegen.ascendc.lowering.graph_context import find_constants
-from ascendfx.codegen.ascendc.lowering.instantiate import (
-    SIZES,
-    Instantiated,
-    LoweredProgram,
-    instantiate,
-)
+from ascendfx.codegen.ascendc.lowering.instantiate import Instantiated, LoweredProgram, instantiate
 from ascendfx.codegen.ascendc.lowering.name_kernels import name_kernels
 from ascendfx.codegen.ascendc.lowering.plan_memory import find_lifetimes, plan_memory
 from ascendfx.codegen.ascendc.lowering.select_kernels import select_kernels
@@ -35,13 +30,13 @@ from ascendfx.ir.graph import Graph
 from ascendfx.ir.ops import RouteTopk
 from ascendfx.ir.packed_rows import PACKED_ROWS
 from ascendfx.ir.program import Program
+from ascendfx.ir.step_names import CACHE_PREFIX, SIZES
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.fold_weights import FoldWeights
 
 RESULTS = ("next_tokens", "logits")
 """Results of a step that prepares nothing."""
-_CACHE_PREFIX = "cache."
 
 
 def lower_program(
@@ -149,7 +144,7 @@ def input_buffers(graph: Graph, capacity: CapacityOf) -> dict[str, Buffer]:
             name,
             storage_dtype(kind.dtype),
             capacities(kind.shape, capacity),
-            Place.CACHE if name.startswith(_CACHE_PREFIX) else Place.CONTROL,
+            Place.CACHE if name.startswith(CACHE_PREFIX) else Place.CONTROL,
         )
         for name, kind in graph.input_types.items()
     }
@@ -193,7 +188,7 @@ def _check_results(program: Program, outputs: Sequence[Argument], results: Seque
     in_place = [
         name
         for name, value in zip(graph.input_types, graph.inputs, strict=True)
-        if name.startswith(_CACHE_PREFIX) or value in written
+        if name.startswith(CACHE_PREFIX) or value in written
     ]
     returned = [output.buffer for output in outputs]
     made = returned[: len(results)]

@@ -13,9 +13,10 @@ from ascendfx.codegen.ascendc.lowering.lower_program import lower_program
 from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.ir.ops.advance_requests import AdvanceRequests
 from ascendfx.ir.size import bind_size
+from ascendfx.ir.step_names import RECENT
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.passes.pack_rows import PackRows
-from ascendfx.passes.step_inputs import RECENT, decode_controls, recent_tokens
+from ascendfx.passes.step_inputs import decode_controls, recent_tokens
 from ascendfx.runtime.executor.null import NullExecutor
 from ascendfx.runtime.executor.step import StepInputs, StepOutputs
 from ascendfx.runtime.lowering import results_of
