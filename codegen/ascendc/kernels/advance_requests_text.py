@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.kernels.replace_once import Change, replace_once
 from ascendfx.codegen.ascendc.kernels.vector_kernel import through_queue
 from ascendfx.ir.draft_tree import depths_of
 from ascendfx.ir.step_state import HELD, NO_DRAFT
@@ -134,13 +135,15 @@ if (IsPenalised(options, i * OPTION_COLUMNS)) {
 """
 
 
-_OF_TREE = (
-    ("places.GetValue(row + 1 + j) : newToken", "Along(places, i, j + 1) : newToken"),
-    ("proposed + drafted", "proposed + DepthOf(drafted)"),
-    ("accepted, drafted)", "accepted, DepthOf(drafted))"),
-    ("return depth;", "return DraftsTo(depth);"),
-    ("GetValue(POSITIONS + row + j))", "GetValue(POSITIONS + row)) + j"),
-)
+_OF_TREE: Mapping[str, Sequence[Change]] = {
+    _EMIT: (
+        ("places.GetValue(row + 1 + j) : newToken", "Along(places, i, j + 1) : newToken"),
+        ("proposed + drafted", "proposed + DepthOf(drafted)"),
+    ),
+    _MOVE: (("accepted, drafted)", "accepted, DepthOf(drafted))"),),
+    _RATE: (("return depth;", "return DraftsTo(depth);"),),
+    _SLOTS: (("GetValue(POSITIONS + row + j))", "GetValue(POSITIONS + row)) + j"),),
+}
 """What differs where the rows are nodes of a tree: the text that a chain has, and the tree's."""
 
 
@@ -177,9 +180,7 @@ def drafts_text(*, tree: bool) -> str:
 
 
 def _lines(text: str, *, tree: bool) -> list[str]:
-    for chain, other in _OF_TREE if tree else ():
-        text = text.replace(chain, other)
-    return text.splitlines()
+    return replace_once(text, *(_OF_TREE[text] if tree else ())).splitlines()
 
 
 def write_step_number(out: CppWriter, *, drafting: bool, synced: bool) -> None:

@@ -24,6 +24,7 @@ from ascendfx.codegen.ascendc.kernels.place_regions import (
     write_packed_range,
     write_places,
 )
+from ascendfx.codegen.ascendc.kernels.replace_once import replace_once
 from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     SIZES_ARGUMENT,
     BufferKind,
@@ -92,12 +93,13 @@ for (uint32_t j = RECENT_COLUMNS; j > 0; --j) {
 }
 """
 
-_OF_TREE = (
-    (
-        "places.GetValue(IDS + i * ROWS + offset)",
-        "places.GetValue(IDS + i * ROWS + places.GetValue(PATH + i * ROWS + offset))",
-    ),
-    ("static_cast<int32_t>(ROWS - 1)", "static_cast<int32_t>(DRAFTS)"),
+_OFFSET_IN_TREE = (
+    "places.GetValue(IDS + i * ROWS + offset)",
+    "places.GetValue(IDS + i * ROWS + places.GetValue(PATH + i * ROWS + offset))",
+)
+_DEPTH_OF_TREE = ("static_cast<int32_t>(ROWS - 1)", "static_cast<int32_t>(DRAFTS)")
+_ROWS_OF_TREE = (
+    _DEPTH_OF_TREE,
     ("bool inside = length + offset >= 0;", "bool inside = length + offset >= 0 && j <= DRAFTS;"),
     (
         """\
@@ -118,7 +120,7 @@ for (int32_t j = 0; runs && j <= accepted; ++j) {
 )
 """What differs where the rows are nodes of a tree: the text that a chain has, and the tree's."""
 
-_PACKED = (
+_PACKED_ROWS = (
     ("for (uint32_t j = 0; j < ROWS; ++j) {", f"{OWN_ROWS}for (uint32_t j = 0; j < ROWS; ++j) {{"),
     (
         """\
@@ -269,7 +271,8 @@ def emit_align_drafts(plan: AlignDraftsPlan, name: str) -> Kernel:
         SIZES_ARGUMENT,
     )
     out = CppWriter()
-    write_head(out, _comment(plan, name), _constants(plan), _text(_AT_OFFSET, plan))
+    offset = replace_once(_AT_OFFSET, _OFFSET_IN_TREE) if plan.nodes else _AT_OFFSET
+    write_head(out, _comment(plan, name), _constants(plan), offset)
     with kernel_function(out, name, arguments):
         write_size(out, "requests", plan.requests)
         if plan.packed:
@@ -281,10 +284,10 @@ def emit_align_drafts(plan: AlignDraftsPlan, name: str) -> Kernel:
     return Kernel(name, _FAMILY, KernelKind.VECTOR, plan.blocks, arguments, out.text())
 
 
-def _text(text: str, plan: AlignDraftsPlan) -> str:
-    for chain, other in _OF_TREE if plan.nodes else _PACKED if plan.packed else ():
-        text = text.replace(chain, other)
-    return text
+def _rows_text(plan: AlignDraftsPlan) -> str:
+    return replace_once(
+        _ROWS, *(_ROWS_OF_TREE if plan.nodes else _PACKED_ROWS if plan.packed else ())
+    )
 
 
 def _comment(plan: AlignDraftsPlan, name: str) -> tuple[str, ...]:
@@ -343,12 +346,13 @@ def _write_tile(out: CppWriter, plan: AlignDraftsPlan) -> None:
         through_queue(out, "tableQueue", "table", "int32_t"),
         out.block("for (uint32_t i = 0; i < count; ++i)"),
     ):
-        out.lines(_text(_TABLE, plan).splitlines())
+        table = replace_once(_TABLE, _DEPTH_OF_TREE) if plan.nodes else _TABLE
+        out.lines(table.splitlines())
     with (
         through_queue(out, "resultQueue", "results", "int32_t"),
         out.block("for (uint32_t i = 0; i < count; ++i)"),
     ):
-        out.lines(_text(_ROWS, plan).splitlines())
+        out.lines(_rows_text(plan).splitlines())
     for name in _OF_ROWS:
         region = f"results[OUT_{name.upper()}]"
         if name == "kept_at" and plan.packed:

@@ -10,6 +10,7 @@ says that slot i & 1 of the scores is read and that the products of step i - 2 a
 """
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.kernels.replace_once import replace_once
 
 _STEPS = """\
 __aicore__ inline uint32_t Pad16(uint32_t size) {
@@ -125,6 +126,6 @@ def write_step_sizes(out: CppWriter) -> None:
 def write_runs(out: CppWriter, *, causal: bool) -> None:
     """Write ``RunCube`` and ``RunVector``."""
     mask = " " * 20 + "core.Mask(work, step);\n" if causal else ""
-    for text in (_RUN_CUBE, _RUN_VECTOR.replace("@MASK@\n", mask)):
+    for text in (_RUN_CUBE, replace_once(_RUN_VECTOR, ("@MASK@\n", mask))):
         out.lines(text.splitlines())
         out.line()

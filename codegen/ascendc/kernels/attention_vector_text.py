@@ -15,6 +15,7 @@ Source: FlashAttention-2 (Dao, 2023), algorithm 1; the transposed form is ours.
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.hardware_units import REPEAT_FLOATS
 from ascendfx.codegen.ascendc.kernels.attention_tiles import AttentionTiles
+from ascendfx.codegen.ascendc.kernels.replace_once import replace_once
 from ascendfx.ir.tensor_type import DType
 
 _FREE_FOR_SCORES = {
@@ -231,9 +232,9 @@ def write_vector_core(out: CppWriter, tiles: AttentionTiles, methods: tuple[str,
     out.lines(_ROW_PARAMETERS.splitlines())
     out.line()
     in_place = tiles.dtype is DType.F32
-    start = _START.replace("@FREE@", _FREE_FOR_SCORES[tiles.dtype])
+    start = replace_once(_START, ("@FREE@", _FREE_FOR_SCORES[tiles.dtype]))
     free = _FREE_FOR_PRODUCTS if in_place else ""
-    accumulate = _ACCUMULATE.replace("        @FREE_TILE@\n", free)
+    accumulate = replace_once(_ACCUMULATE, ("        @FREE_TILE@\n", free))
     out.lines(_MEMBERS.splitlines())
     for text in (start, _STORE_F32 if in_place else _STORE_BF16, accumulate, *methods):
         out.line()

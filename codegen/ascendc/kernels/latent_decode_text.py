@@ -9,6 +9,7 @@ from ascendfx.codegen.ascendc.kernels.attention_frame import write_tensors, writ
 from ascendfx.codegen.ascendc.kernels.attention_tiles import AttentionTiles
 from ascendfx.codegen.ascendc.kernels.attention_tree_text import write_load_rows, write_tree_loads
 from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
+from ascendfx.codegen.ascendc.kernels.replace_once import replace_once
 
 _WORK = """\
 // One work item: keys [begin, end) of one row for `lanes` heads of one tile.
@@ -23,13 +24,16 @@ struct Work {
 };
 """
 
-_WORK_IN_TREE = _WORK.replace(
-    "};\n",
-    """\
+_WORK_IN_TREE = replace_once(
+    _WORK,
+    (
+        "};\n",
+        """\
     uint32_t ancestors;  // nodes among the keys, as bits
     uint32_t before;     // keys before the first of them, and where the tree stands
 };
 """,
+    ),
 )
 
 _FIND = """\
@@ -53,9 +57,11 @@ __aicore__ inline Work Find(uint32_t item) const {
 }
 """
 
-_FIND_IN_TREE = _FIND.replace(
-    "    return work;\n",
-    """\
+_FIND_IN_TREE = replace_once(
+    _FIND,
+    (
+        "    return work;\n",
+        """\
     work.ancestors = static_cast<uint32_t>(ancestors.GetValue(work.row));
     work.before = length;
     for (uint32_t nodes = work.ancestors; nodes != 0; nodes >>= 1) {
@@ -63,6 +69,7 @@ _FIND_IN_TREE = _FIND.replace(
     }
     return work;
 """,
+    ),
 )
 
 _LOADS = """\

@@ -18,6 +18,7 @@ from ascendfx.codegen.ascendc.kernel import (
     KernelKind,
 )
 from ascendfx.codegen.ascendc.kernels.place_regions import Regions, lay_out
+from ascendfx.codegen.ascendc.kernels.replace_once import replace_once
 from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     CPP_TYPE,
     SIZES_ARGUMENT,
@@ -223,8 +224,8 @@ def _move_text(dtype: DType) -> str:
 
 
 def _write_moves(out: CppWriter, copy: str) -> None:
-    copy = copy.replace("@SIZE@", "1, bytes, 0, 0")
-    out.lines(_MOVES.replace("@COPY@", copy).splitlines())
+    copy = replace_once(copy, ("@SIZE@", "1, bytes, 0, 0"))
+    out.lines(replace_once(_MOVES, ("@COPY@", copy)).splitlines())
 
 
 _TABLE = """\

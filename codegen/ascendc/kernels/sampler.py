@@ -8,6 +8,7 @@ from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.hardware_units import BLOCK_FLOATS, SORT_ALIGNMENT, round_up
 from ascendfx.codegen.ascendc.kernels.merge_lists_text import MERGE_LISTS
 from ascendfx.codegen.ascendc.kernels.reduction_work import reduce_max_work_elements
+from ascendfx.codegen.ascendc.kernels.replace_once import replace_once
 from ascendfx.codegen.ascendc.kernels.sample_tokens_choice_text import CUT
 from ascendfx.codegen.ascendc.kernels.sample_tokens_text import (
     LOADING,
@@ -161,7 +162,7 @@ def write_sampler(
             "__aicore__ inline void Init(TPipe& pipe, const GlobalTensor<Element>& rows)"
         ):
             _write_init(out, columns, dtype, more)
-        for text in (LOADING.replace("%VALUES%", loaded), SCANNING, *choosing):
+        for text in (replace_once(LOADING, ("%VALUES%", loaded)), SCANNING, *choosing):
             out.line()
             out.lines(variant(text, marks))
     out.line()
