@@ -10,11 +10,9 @@ from numpy.typing import NDArray
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import dtype_of_array, unknown_tensor
 from ascendfx.ir.tensor_type import DType, TensorType
+from ascendfx.quant_passes.checkpoint.block_float8 import SCALE_SUFFIX
 from ascendfx.runtime.checkpoint.packed_parameters import packed_keys, parts_of
 from ascendfx.runtime.checkpoint.safetensors_file import StoredTensor
-
-SCALE_SUFFIX = "_scale_inv"
-"""What follows the key of a tensor stored as float8 in the key of its block scales."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,8 @@ configuration names too few would be taken for draft layers, and nobody would ru
 from collections.abc import Collection, Iterable, Mapping
 
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.runtime.checkpoint.checkpoint_source import SCALE_SUFFIX, CheckpointSource
+from ascendfx.quant_passes.checkpoint.block_float8 import SCALE_SUFFIX
+from ascendfx.runtime.checkpoint.checkpoint_source import CheckpointSource
 from ascendfx.runtime.checkpoint.safetensors_file import StoredTensor
 
 _ONLY_DRAFTS_HAVE = ("eh_proj.weight", "enorm.weight", "hnorm.weight")

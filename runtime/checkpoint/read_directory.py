@@ -8,10 +8,12 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.checkpoint.present_file import is_present
 from ascendfx.runtime.checkpoint.safetensors_file import StoredTensor, read_header
 
-_SINGLE = "model.safetensors"
-_INDEX = "model.safetensors.index.json"
+MODEL = "model"
+"""How the names of Hugging Face's weight files begin."""
 _TENSOR_FILES = (".bin", ".pt", ".pth", ".safetensors")
 CONFIG = "config.json"
+SHARED = "shared"
+"""In the metadata of an index: which tensors are not in the files, and what each is equal to."""
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -61,30 +63,33 @@ def read_config(directory: Path) -> dict[str, Any]:
     return read_json(file)
 
 
-def stored_tensors(directory: Path) -> dict[str, StoredTensor]:
+def stored_tensors(directory: Path, stem: str = MODEL) -> dict[str, StoredTensor]:
     """Return where each tensor of a directory is; only headers are read.
 
-    Weights are `model.safetensors`, else the files that the index names, else all that are called
-    `model*.safetensors`: a folder may hold other tensors, such as recorded logits.
+    With the usual stem, weights are `model.safetensors`, else the files that the index names, else
+    all that are called `model*.safetensors`: a folder may hold other tensors, such as recorded
+    logits.
     An index says of which file a tensor is taken. What its files hold beside that is returned, too:
-    nobody may leave it out unsaid.
+    nobody may leave it out unsaid. It may also name tensors that equal another one and were not
+    written twice (``shared`` of its metadata).
 
     Raises:
         GraphError: There are no weights, a file is missing or damaged, or two files hold a tensor
             and no index says which one counts.
     """
-    if is_present(directory / _SINGLE):
-        return read_header(directory / _SINGLE)
-    index = directory / _INDEX
+    single = directory / f"{stem}.safetensors"
+    if is_present(single):
+        return read_header(single)
+    index = directory / index_name(stem)
     if is_present(index):
         return _indexed(directory, index)
-    files = sorted(directory.glob("model*.safetensors"))
+    files = sorted(directory.glob(f"{stem}*.safetensors"))
     if not files:
         other = sorted(p.name for p in directory.iterdir() if p.suffix in _TENSOR_FILES)
         pickled = any(not name.endswith(".safetensors") for name in other)
         raise GraphError(
             "no-weights",
-            f"{directory} has no {_SINGLE}, and no {_INDEX}",
+            f"{directory} has no {single.name}, and no {index.name}",
             notes=(f"it has {', '.join(other)}",) if other else (),
             hint="convert the weights with transformers' save_pretrained"
             if pickled
@@ -96,16 +101,21 @@ def stored_tensors(directory: Path) -> dict[str, StoredTensor]:
             if key in found:
                 raise GraphError(
                     "duplicate-tensor",
-                    f"tensor `{key}` is in {found[key].file} and in {file}, and no {_INDEX} says "
-                    "which one counts",
+                    f"tensor `{key}` is in {found[key].file} and in {file}, and no {index.name} "
+                    "says which one counts",
                     hint="keep the files of one model, or add the index",
                 )
             found[key] = tensor
     return found
 
 
-def _weight_map(index: Path) -> dict[str, str]:
-    places: Any = read_json(index).get("weight_map")
+def index_name(stem: str) -> str:
+    """Return the name of the file that says in which file a tensor is."""
+    return f"{stem}.safetensors.index.json"
+
+
+def _weight_map(index: Path, content: dict[str, Any]) -> dict[str, str]:
+    places: Any = content.get("weight_map")
     if not isinstance(places, dict) or not all(
         isinstance(name, str) and name.isprintable() for name in places.values()
     ):
@@ -118,7 +128,8 @@ def _weight_map(index: Path) -> dict[str, str]:
 
 
 def _indexed(directory: Path, index: Path) -> dict[str, StoredTensor]:
-    places = _weight_map(index)
+    content = read_json(index)
+    places = _weight_map(index, content)
     headers: dict[str, dict[str, StoredTensor]] = {}
     for name in sorted(set(places.values())):
         file = directory / name
@@ -141,4 +152,18 @@ def _indexed(directory: Path, index: Path) -> dict[str, StoredTensor]:
     for header in headers.values():
         for key, tensor in header.items():
             found.setdefault(key, tensor)
-    return found
+    return found | _shared(index, content, found)
+
+
+def _shared(
+    index: Path, content: dict[str, Any], found: dict[str, StoredTensor]
+) -> dict[str, StoredTensor]:
+    """Return what the index says to be equal to another tensor."""
+    metadata: Any = content.get("metadata")
+    names: Any = metadata.get(SHARED, {}) if isinstance(metadata, dict) else {}
+    if not isinstance(names, dict):
+        raise _damaged(index, f"has `{SHARED}` that is no JSON object")
+    for name, first in names.items():
+        if name in found or first not in found:
+            raise _damaged(index, f"calls `{name}` equal to `{first}`: both or none are in files")
+    return {name: found[first] for name, first in names.items()}

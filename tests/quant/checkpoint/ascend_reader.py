@@ -1,7 +1,7 @@
-"""A reader of ascendV1 directories that shares no code with ours, and was written before the writer.
+"""A reader of ascendV1 directories that shares no code with ours, written before the writer.
 
 Source: the description of the format in msModelSlim and what the loader of vllm-ascend does with
-the tensors (types of `quant_model_description.json`). Files are opened with the safetensors library.
+the tensors (types of `quant_model_description.json`). Files are opened by the safetensors library.
 """
 
 import json

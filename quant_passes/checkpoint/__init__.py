@@ -1,0 +1,1 @@
+"""Forms of checkpoints: which tensors hold a weight, and how they are read and written."""
