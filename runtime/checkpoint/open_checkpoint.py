@@ -12,10 +12,18 @@ from ascendfx.ir.capture.config_fields import block_in
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import dtype_of_array, unknown_tensor
 from ascendfx.ir.tensor_type import DType
+from ascendfx.quant_passes.checkpoint.ascend_names import DESCRIPTION, STEM
+from ascendfx.quant_passes.checkpoint.ascend_places import ascend_places
 from ascendfx.quant_passes.checkpoint.block_float8 import block_float8_places
 from ascendfx.quant_passes.checkpoint.saved_weight import SavedWeight
 from ascendfx.quant_passes.checkpoint.weight_place import WeightPlace, WeightPlaces
-from ascendfx.runtime.checkpoint.read_directory import CONFIG, read_config, stored_tensors
+from ascendfx.runtime.checkpoint.present_file import is_present
+from ascendfx.runtime.checkpoint.read_directory import (
+    CONFIG,
+    read_config,
+    read_json,
+    stored_tensors,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +106,9 @@ def open_checkpoint(directory: Path, *, delivered: DType = DType.F32) -> Checkpo
 
 def _places(directory: Path, config: Mapping[str, Any]) -> tuple[str, WeightPlaces]:
     where = str(directory / CONFIG)
+    description = directory / DESCRIPTION
+    if is_present(description):
+        return "ascend", ascend_places(stored_tensors(directory, STEM), read_json(description))
     match _method(config):
         case None | "fp8":
             stored = stored_tensors(directory)
@@ -106,7 +117,7 @@ def _places(directory: Path, config: Mapping[str, Any]) -> tuple[str, WeightPlac
             raise GraphError(
                 "unknown-quantization",
                 f"`quantization_config.quant_method` of {where} is {other!r}",
-                hint="weights in bfloat16 and float32, and fp8, are read",
+                hint="read are weights as numbers, fp8, and directories of msModelSlim",
             )
 
 
