@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.step_state import STATE_COLUMNS, STOP_COLUMNS, Option, State, Verification
+from ascendfx.ir.step_state import STOP_COLUMNS, Option, State, Verification
 from ascendfx.ir.token_choice import wants_penalties
 from ascendfx.runtime.engine.check_record import check_record
 from ascendfx.runtime.engine.device import Device
+from ascendfx.runtime.engine.fresh_state import fresh_state
 from ascendfx.runtime.engine.places import Entry
 from ascendfx.runtime.engine.request import Request, prompt_ids
 from ascendfx.runtime.engine.serving_config import ServingConfig
@@ -115,13 +116,13 @@ class RequestChecks:
                 f"draft_tokens must be at most {most}, got {drafts}",
                 hint="compile with a larger `draft_tokens`",
             )
-        state = np.zeros(STATE_COLUMNS, np.int32)
-        state[State.LIMIT] = request.max_new_tokens
-        # A minimum beyond the limit is as good as the limit, and fits 32 bits.
-        state[State.MINIMUM] = min(request.min_new_tokens, request.max_new_tokens)
-        state[State.DRAFTS] = self._tree.ends[drafts]
-        state[State.ADAPTIVE] = request.draft_tokens is None
-        request.sampling.write_seed(state)
+        state = fresh_state(
+            request.sampling,
+            limit=request.max_new_tokens,
+            minimum=request.min_new_tokens,
+            drafts=self._tree.ends[drafts],
+            adaptive=request.draft_tokens is None,
+        )
         return Entry(
             id=name,
             name=f"prompt {number}" if not polled else f"request {name}",
@@ -170,14 +171,7 @@ class RequestChecks:
         return ids
 
     def _check_ids(self, name: str, ids: Sequence[int], limit: int) -> None:
-        vocabulary = self._config.vocabulary
-        wrong = next((each for each in ids if not 0 <= each < vocabulary), None)
-        if wrong is not None:
-            raise GraphError(
-                code="token-range",
-                reason=f"{name} holds token id {wrong}, the vocabulary has ids 0..{vocabulary - 1}",
-                hint="the ids come from the tokenizer of another model",
-            )
+        self._check_range(f"{name} holds token id", ids)
         total = len(ids) + limit
         if total > self._context:
             raise GraphError(
@@ -187,7 +181,18 @@ class RequestChecks:
                 hint="compile with a larger `max_context`, or ask for fewer tokens",
             )
 
+    def _check_range(self, what: str, ids: Sequence[int]) -> None:
+        vocabulary = self._config.vocabulary
+        wrong = next((each for each in ids if not 0 <= each < vocabulary), None)
+        if wrong is not None:
+            raise GraphError(
+                code="token-range",
+                reason=f"{what} {wrong}, the vocabulary has ids 0..{vocabulary - 1}",
+                hint="the ids come from the tokenizer of another model",
+            )
+
     def _stops(self, number: int, request: Request) -> "np.ndarray[tuple[int], np.dtype[np.int32]]":
+        self._check_range(f"prompt {number} names stop id", request.stop_ids)
         ends = sorted(self._config.end_tokens) if request.stop_at_eos else []
         known = [each for each in ends if 0 <= each < self._config.vocabulary]
         stops = list(dict.fromkeys([*known, *request.stop_ids]))

@@ -20,14 +20,16 @@ def check_within(name: str, given: object, low: float, high: float, *, hint: str
         hint: What the caller may do.
 
     Raises:
-        GraphError: It is no number, or outside.
+        GraphError: It is no number, outside, or so small that the device would take it for 0.
     """
     value = checked_number(name, given)
-    if not (low <= value <= high and abs(value) <= LARGEST):
+    if not held(low) <= value <= held(high):  # a bound as a float32 is within
         bound = (
             f"between {low:g} and {high:g}" if high < LARGEST else f"at least {low:g} and finite"
         )
         raise GraphError("bad-sampling", f"{name} must be {bound}, got {value}", hint=hint)
+    if value and not held(value):
+        raise GraphError("bad-sampling", f"{name} is {value}, which is 0 in float32", hint=hint)
     return value
 
 

@@ -200,19 +200,20 @@ class Engine:
         return TextPieces(self._codec)
 
     def cancel(self, request: int) -> None:
-        """End a request; its last update says ``"cancelled"``, unless it had ended before.
+        """End a request; its last update says ``"cancelled"``. One that has ended stays as it is.
 
         Raises:
-            GraphError: There is no such request, or its end has been polled.
+            GraphError: There never was such a request.
         """
-        entry = self._entries.get(checked_limit("request", request, least=0))
-        if entry is None:
+        number = checked_limit("request", request, least=0)
+        if number >= self._next_id:
             raise GraphError(
                 "unknown-request",
                 f"no request has the id {request}",
-                hint="ids come from `start` and end with the update that has a finish reason",
+                hint="ids come from `start` and `start_from`",
             )
-        self._scheduler.cancel(entry)
+        if number in self._entries:  # others have ended, and their ends were polled
+            self._scheduler.cancel(self._entries[number])
 
     def generate(
         self,

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import OPTION_COLUMNS, Option, State
 from ascendfx.runtime.checked_limit import checked_limit
-from ascendfx.runtime.engine.checked_number import check_within, held
+from ascendfx.runtime.engine.checked_number import check_within
 from ascendfx.runtime.engine.verification import (
     Verification,
     checked_verification,
+    read_verification,
     write_verification,
 )
 
@@ -83,7 +84,7 @@ class Sampling:
     def __post_init__(self) -> None:
         for name, low, high, hint in _NUMBERS:
             value = check_within(name, getattr(self, name), low, high, hint=hint)
-            if name == "top_p" and held(value) == 0.0:
+            if name == "top_p" and not value:
                 raise GraphError(
                     "bad-sampling", f"top_p must be above 0 and at most 1, got {value}", hint=hint
                 )
@@ -109,6 +110,28 @@ class Sampling:
         row[Option.FREQUENCY] = self.frequency_penalty
         write_verification(self.verification, row)
         return row
+
+    @classmethod
+    def of_rows(cls, options: NDArray[np.float32], state: NDArray[np.int32]) -> "Sampling":
+        """Return what has these rows of ``options`` and ``state``; other columns are not looked at.
+
+        Raises:
+            GraphError: A number is out of range.
+            ValueError: One is none, or no verification has this number.
+            OverflowError: One is infinite.
+        """
+        low, high = state[[State.SEED_LOW, State.SEED_HIGH]].view(np.uint32).tolist()
+        return cls(
+            temperature=float(options[Option.TEMPERATURE]),
+            top_k=int(options[Option.TOP_K]),
+            top_p=float(options[Option.TOP_P]),
+            min_p=float(options[Option.MIN_P]),
+            seed=low + high * _WORD,
+            repetition_penalty=float(options[Option.REPETITION]),
+            presence_penalty=float(options[Option.PRESENCE]),
+            frequency_penalty=float(options[Option.FREQUENCY]),
+            verification=read_verification(options),
+        )
 
     def write_seed(self, state: NDArray[np.int32]) -> None:
         """Write the seed to a row of ``state``."""

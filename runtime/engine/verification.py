@@ -118,3 +118,18 @@ def write_verification(verification: Verification, options: NDArray[np.float32])
         options[Option.VERIFICATION] = Kind[verification.upper()]
     else:
         verification.write(options)
+
+
+def read_verification(options: NDArray[np.float32]) -> Verification:
+    """Return what `write_verification` wrote to a row of ``options``.
+
+    Raises:
+        GraphError: A parameter is out of range.
+        ValueError: There is no verification of this number.
+    """
+    kind, threshold = Kind(float(options[Option.VERIFICATION])), float(options[Option.THRESHOLD])
+    if kind is Kind.TYPICAL:
+        return Typical(threshold=threshold, alpha=float(options[Option.SCALE]))
+    if kind is Kind.RELAXED:
+        return Relaxed(top_k=int(options[Option.RANKS]), delta=threshold)
+    return kind.name.lower()

@@ -7,17 +7,21 @@ import numpy as np
 import pytest
 
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.step_state import Option, State
+from ascendfx.ir.step_state import STATE_COLUMNS, STOP_COLUMNS, Option, State
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.engine.request import Request
 from ascendfx.runtime.engine.sampling import Sampling
 from ascendfx.runtime.engine.transfer_record import TransferRecord
+from ascendfx.runtime.engine.verification import LOSSLESS, Relaxed, Typical
 from tests.engine.fake_executor import FakeExecutor
 from tests.engine.served import served_by
 from tests.engine.toy_model import VOCABULARY, expected
 from tests.engine.tree_executor import TreeExecutor
 
 PROMPT = Request(prompt=[1, 16], max_new_tokens=20)
+FREE = (State.LIMIT, State.MINIMUM, State.DRAFTS, State.SEED_LOW, State.SEED_HIGH, State.ADAPTIVE)
+NOT_YET = sorted(set(range(STATE_COLUMNS)) - {*FREE})
+"""Columns that are 0 until a request has a place."""
 
 
 def engine(*plans: str) -> Engine:
@@ -25,7 +29,7 @@ def engine(*plans: str) -> Engine:
     return served_by(device, model="m")
 
 
-def with_state(column: State, value: int) -> Callable[[TransferRecord], TransferRecord]:
+def with_state(column: int, value: int) -> Callable[[TransferRecord], TransferRecord]:
     def change(record: TransferRecord) -> TransferRecord:
         state = record.state.copy()
         state[column] = value
@@ -34,7 +38,7 @@ def with_state(column: State, value: int) -> Callable[[TransferRecord], Transfer
     return change
 
 
-def with_option(column: Option, value: float) -> Callable[[TransferRecord], TransferRecord]:
+def with_option(column: int, value: float) -> Callable[[TransferRecord], TransferRecord]:
     def change(record: TransferRecord) -> TransferRecord:
         options = record.options.copy()
         options[column] = value
@@ -53,24 +57,57 @@ def with_infinity(record: TransferRecord) -> TransferRecord:
 @pytest.mark.parametrize(
     "change",
     [
-        *(with_state(State.GENERATED, value) for value in (-1, 5, 100)),
-        with_state(State.LIMIT, 0),
-        with_state(State.MINIMUM, -1),
+        *(with_state(column, value) for column in NOT_YET for value in (-100, -1, 1, 2**31 - 1)),
+        *(with_state(State.LIMIT, value) for value in (0, -(2**31))),
+        *(with_state(State.MINIMUM, value) for value in (-1, PROMPT.max_new_tokens + 1)),
         *(with_state(State.DRAFTS, value) for value in (-1, 3)),
         *(with_state(State.ADAPTIVE, value) for value in (-1, 2)),
         with_option(Option.TEMPERATURE, -1),
         with_option(Option.TOP_P, np.nan),
-        *(with_option(Option.VERIFICATION, value) for value in (9, 0.5)),
+        *(with_option(Option.VERIFICATION, value) for value in (9, 0.5, np.inf)),
+        *(with_option(Option.TOP_P, value) for value in (0.0, -1, 1.5)),
+        *(with_option(Option.MIN_P, value) for value in (-1, 1.5)),
+        *(with_option(Option.TOP_K, value) for value in (-1, 0.5, 3e38, np.inf, np.nan)),
+        *(with_option(Option.REPETITION, value) for value in (0, -1, 1e-9, 1e9)),
+        *(with_option(column, -2.5) for column in (Option.PRESENCE, Option.FREQUENCY)),
+        *(with_option(column, 1) for column in (Option.THRESHOLD, Option.SCALE, Option.RANKS)),
+        with_option(len(Option), 1),  # a column that means nothing
         *(
             lambda record, token=token: replace(record, first_token=token)
-            for token in (-5, VOCABULARY, 2**40, 1.5)
+            for token in (-5, VOCABULARY, 2**40, 1.5, True, None)
         ),
-        lambda record: replace(record, drafts=(0, VOCABULARY)),
+        *(
+            lambda record, drafts=drafts: replace(record, drafts=drafts)
+            for drafts in ((0, VOCABULARY), (True, 0), [0, 1], None)
+        ),
+        *(
+            lambda record, stops=stops: replace(
+                record, stop_ids=np.array([*stops, *[-1] * (STOP_COLUMNS - len(stops))], np.int32)
+            )
+            for stops in ((VOCABULARY,), (-7,), (3, 3), (-1, 3))
+        ),
+        *(lambda record, model=model: replace(record, model=model) for model in (None, b"m", 3)),
         lambda record: replace(record, tokens=record.tokens.tolist()),
+        lambda record: replace(record, tokens=[[1], [1, 2]]),
+        lambda record: replace(record, tokens=record.tokens[None]),
+        lambda record: replace(record, tokens=np.int32(1)),
+        lambda record: replace(record, tokens=np.array(1, np.int32)),
+        lambda record: replace(
+            record,
+            tokens=record.tokens[:0],
+            caches={name: rows[:0] for name, rows in record.caches.items()},
+        ),
         lambda record: replace(record, options=record.options.astype(np.float64)),
         lambda record: replace(record, state=record.state[:-1]),
         lambda record: replace(record, stop_ids=record.stop_ids[:-1]),
         lambda record: replace(record, caches=None),
+        lambda record: replace(record, caches={**record.caches, 1: record.tokens}),
+        *(
+            lambda record, kind=kind: replace(
+                record, caches={name: kind(rows) for name, rows in record.caches.items()}
+            )
+            for kind in (np.ndarray.tolist, lambda rows: rows.astype(object), lambda _: None)
+        ),
     ],
 )
 def test_a_record_that_no_prefill_writes_stops_nobody(
@@ -84,6 +121,37 @@ def test_a_record_that_no_prefill_writes_stops_nobody(
     while decode.busy:
         decode.step(4)
     assert decode.poll()[-1].finish_reason
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        Request(prompt=[5], max_new_tokens=1),
+        Request(
+            prompt=[1, 16],
+            max_new_tokens=7,
+            min_new_tokens=2**40,
+            stop_ids=[0, VOCABULARY - 1],
+            draft_tokens=1,
+            sampling=Sampling(
+                temperature=0.7, top_k=2**30, top_p=0.3, min_p=0.1, seed=2**64 - 3,
+                repetition_penalty=0.01, presence_penalty=-0.3, frequency_penalty=1.9,
+                verification=Typical(threshold=0.1, alpha=0.7),
+            ),
+        ),
+        Request(
+            prompt=[5], sampling=Sampling(temperature=3e38, verification=Relaxed(delta=0.3))
+        ),
+        *(Request(prompt=[5], sampling=Sampling(verification=each)) for each in LOSSLESS),
+    ],
+)  # fmt: skip
+def test_every_record_of_a_prefill_is_taken(request_: Request) -> None:
+    request_ = replace(request_, max_new_tokens=min(7, request_.max_new_tokens))
+    record = engine("prefill").prefill(request_)
+    assert engine("decode").start_from(record) == 0
+    again = Sampling.of_rows(record.options, record.state)
+    assert again.options().tobytes() == record.options.tobytes()
+    assert again.seed == request_.sampling.seed
 
 
 def test_a_cache_of_no_numbers_is_refused() -> None:

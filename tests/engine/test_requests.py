@@ -52,16 +52,16 @@ def test_a_request_is_checked_when_it_is_made(
 @pytest.mark.parametrize(
     ("name", "value", "code"),
     [
-        *(("temperature", v, "bad-sampling") for v in (-0.1, math.nan, math.inf, 1e39)),
+        *(("temperature", v, "bad-sampling") for v in (-0.1, math.nan, math.inf, 1e39, 1e-50)),
         *(("top_p", v, "bad-sampling") for v in (0.0, 1.1, math.nan, -1.0, 1e-50)),
-        *(("min_p", v, "bad-sampling") for v in (-0.1, 1.1, math.nan)),
+        *(("min_p", v, "bad-sampling") for v in (-0.1, 1.1, math.nan, 1e-50)),
         *(("top_k", v, "bad-limit") for v in (-1, 1.5, True, None)),
         ("top_k", 2**31, "bad-sampling"),
         ("seed", -1, "bad-limit"),
         ("seed", 2**64, "bad-sampling"),
         *(("repetition_penalty", v, "bad-sampling") for v in (0, -1.0, math.nan, math.inf, 1e-9)),
-        *(("presence_penalty", v, "bad-sampling") for v in (-2.1, 2.1, math.nan)),
-        *(("frequency_penalty", v, "bad-sampling") for v in (-2.1, 2.1, math.nan)),
+        *(("presence_penalty", v, "bad-sampling") for v in (-2.1, 2.1, math.nan, -1e-50)),
+        *(("frequency_penalty", v, "bad-sampling") for v in (-2.1, 2.1, math.nan, 1e-50)),
         ("repetition_penalty", "1", "bad-argument"),
         *(("verification", v, "bad-sampling") for v in ("exakt", "", "REJECTION", "medusa")),
         *(("verification", v, "bad-argument") for v in (1, None, Typical)),
@@ -81,9 +81,9 @@ def test_sampling_is_checked_when_it_is_made(name: str, value: object, code: str
 @pytest.mark.parametrize(
     ("kind", "name", "value", "code"),
     [
-        *((Typical, "threshold", v, "bad-sampling") for v in (-0.1, 1.1, math.nan)),
-        *((Typical, "alpha", v, "bad-sampling") for v in (-0.1, math.inf, math.nan)),
-        *((Relaxed, "delta", v, "bad-sampling") for v in (-0.1, 1.1, math.nan)),
+        *((Typical, "threshold", v, "bad-sampling") for v in (-0.1, 1.1, math.nan, 1e-50)),
+        *((Typical, "alpha", v, "bad-sampling") for v in (-0.1, math.inf, math.nan, 1e-50)),
+        *((Relaxed, "delta", v, "bad-sampling") for v in (-0.1, 1.1, math.nan, 1e-50)),
         *((Relaxed, "top_k", v, "bad-limit") for v in (0, 1.5, True)),
         (Typical, "threshold", "0.1", "bad-argument"),
         (Relaxed, "delta", None, "bad-argument"),
@@ -119,6 +119,7 @@ def test_a_verification_is_named_or_given_with_its_parameters() -> None:
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
+    assert Sampling(repetition_penalty=np.float32(0.01)).repetition_penalty < 0.01
     given = Sampling(
         temperature=np.float32(0.5), top_k=np.int64(3), top_p=np.float64(0.5), seed=np.uint64(7)
     )
@@ -130,6 +131,7 @@ def test_numbers_of_numpy_are_numbers() -> None:
     [
         (Request(prompt=[]), "empty-prompt"),
         (Request(prompt=[VOCABULARY]), "token-range"),
+        (Request(prompt=[1], max_new_tokens=2, stop_ids=[3, VOCABULARY]), "token-range"),
         (Request(prompt="text"), "no-tokenizer"),
         (Request(prompt=[1] * 30, max_new_tokens=1), "context-limit"),
         (Request(prompt=[1] * 10, max_new_tokens=10), "cache-full"),
@@ -158,7 +160,7 @@ def test_step_takes_a_number_of_steps(wrong: Any) -> None:
         engine().step(wrong)
 
 
-def test_an_id_ends_with_its_last_update() -> None:
+def test_what_has_ended_may_be_cancelled_and_stays_as_it_is() -> None:
     served = engine()
     (request,) = served.start([Request(prompt=[1], max_new_tokens=2)])
     with pytest.raises(GraphError, match=r"error\[unknown-request\]: no request has the id 5"):
@@ -167,8 +169,12 @@ def test_an_id_ends_with_its_last_update() -> None:
     served.cancel(request)  # it has ended, and keeps its reason
     assert [each.finish_reason for each in served.poll()] == ["length"]
     assert served.poll() == []
-    with pytest.raises(GraphError, match=r"error\[unknown-request\]"):
-        served.cancel(request)
+    served.cancel(request)
+    assert served.poll() == []
+    (other,) = served.start([Request(prompt=[1], max_new_tokens=2)])
+    served.cancel(request)
+    served.step(4)
+    assert [(each.request, each.finish_reason) for each in served.poll()] == [(other, "length")]
 
 
 @pytest.mark.parametrize("wait", [True, False])
