@@ -1,4 +1,4 @@
-"""The READMEs of passes list every pass, rule and file as they are."""
+"""The READMEs of passes list every pass and rule as they are."""
 
 from pathlib import Path
 
@@ -9,7 +9,6 @@ from tests.passes.readme_tables import TABLES, with_table
 
 _ROOT = Path(__file__).parents[2]
 _PASSES = _ROOT / "passes"
-_FOLDERS = sorted({path.parent for path in _PASSES.rglob("*.py")} - {_PASSES / "rules"})
 
 
 @pytest.mark.parametrize("readme", TABLES, ids=lambda path: str(path.relative_to(_ROOT)))
@@ -22,10 +21,3 @@ def test_every_check_of_a_rule_is_explained() -> None:
     table = text[text.index("| check | how |") :].split("\n\n")[0]
     explained = {line[2:].partition(" |")[0].partition(",")[0] for line in table.split("\n")[2:]}
     assert explained == {check.name for check in CHECKS}
-
-
-@pytest.mark.parametrize("folder", _FOLDERS, ids=lambda path: str(path.relative_to(_ROOT)))
-def test_every_file_is_listed(folder: Path) -> None:
-    text = (folder / "README.md").read_text(encoding="utf-8")
-    files = {path.name for path in folder.glob("*.py")} - {"__init__.py"}
-    assert {name for name in files if f"`{name}`" not in text} == set()
