@@ -7,6 +7,7 @@ from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.close_step import CloseStep
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
 from ascendfx.passes.drop_batch_axis import DropBatchAxis
+from ascendfx.passes.drop_placeholders import DropPlaceholders
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.expose_hidden import ExposeHidden
 from ascendfx.passes.fold_weights import FoldWeights
@@ -15,7 +16,6 @@ from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.hoist_transposes import HoistTransposes
 from ascendfx.passes.mask_by_addition import MaskByAddition
 from ascendfx.passes.narrow_repeated_inputs import NarrowRepeatedInputs
-from ascendfx.passes.pack_rows import PackRows
 from ascendfx.passes.raise_operations import RaiseOperations
 from ascendfx.passes.recognise_causal_mask import RecogniseCausalMask
 from ascendfx.passes.rules import RULES
@@ -50,7 +50,7 @@ PROGRAM_PASSES: tuple[ProgramPass, ...] = (
     HoistTransposes(),
     MaskByAddition(),
     NarrowRepeatedInputs(),
-    PackRows(),
+    DropPlaceholders(),
     RaiseOperations(),
     RecogniseCausalMask(),
     ShareCommon(),

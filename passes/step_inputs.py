@@ -103,7 +103,7 @@ def kept_hidden(hidden: TensorType, drafts: int) -> TensorType:
 
 
 def is_packed(program: Program) -> bool:
-    """Return whether the rows of a step stand close together, as `PackRows` leaves them."""
+    """Return whether the rows of a step stand close together, as `DropPlaceholders` leaves them."""
     return SIZES in program.main.input_types
 
 

@@ -10,13 +10,13 @@ from ascendfx.passes.absorb_projections import AbsorbProjections
 from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.close_step import CloseStep
 from ascendfx.passes.derive_incremental_form import DeriveIncrementalForm
+from ascendfx.passes.drop_placeholders import DropPlaceholders
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.expose_hidden import CHAININGS, ExposeHidden
 from ascendfx.passes.fold_weights import FoldWeights
 from ascendfx.passes.fuse_mtp import FuseMtp
 from ascendfx.passes.gather_earlier import GatherEarlier
 from ascendfx.passes.graph_pass import ProgramPass
-from ascendfx.passes.pack_rows import PackRows
 from ascendfx.passes.pass_contract import check_own_passes
 from ascendfx.passes.registry import RAISE
 from ascendfx.passes.rule import Rule
@@ -77,7 +77,7 @@ def closing_passes(
     """
     fused = (FuseMtp(tuple(drafts), chaining, branches),) if drafts else ()
     closed = CloseStep(plan, len(drafts), branches)
-    return (closed, *fused, GatherEarlier(), PackRows(), ShareCommon(), DropUnused())
+    return (closed, *fused, GatherEarlier(), DropPlaceholders(), ShareCommon(), DropUnused())
 
 
 _CLEAN_UP: tuple[ProgramPass, ...] = (

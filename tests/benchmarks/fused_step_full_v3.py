@@ -22,9 +22,9 @@ from ascendfx.codegen.ascendc.lowering.lower_program import lower_program
 from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.codegen.ascendc.work import StepSizes
 from ascendfx.ir.capture.captured_model import CapturedModel
+from ascendfx.passes.drop_placeholders import DropPlaceholders
 from ascendfx.passes.expose_hidden import CHAININGS
 from ascendfx.passes.gather_earlier import GatherEarlier
-from ascendfx.passes.pack_rows import PackRows
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.runtime.checkpoint.capture_model import capture_model
 from ascendfx.runtime.limits import Limits
@@ -148,7 +148,7 @@ def lowered_plan(
         run_pipeline(draft, (*TO_SERVING, *passes))[0] for draft in captured.drafts[:drafts]
     )
     layers += layers[-1:] * (drafts - len(layers))
-    left = (*(() if early else (GatherEarlier,)), *(() if packed else (PackRows,)))
+    left = (*(() if early else (GatherEarlier,)), *(() if packed else (DropPlaceholders,)))
     kept = (each for each in closing_passes(name, layers) if not isinstance(each, left))
     program, _ = run_pipeline(program, tuple(kept))
     step = limits.step(name)

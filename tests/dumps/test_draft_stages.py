@@ -56,7 +56,7 @@ def test_two_draft_layers_serve_three_depths_and_change_no_token(
         "close-step",
         "fuse-mtp",
         "gather-earlier",
-        "pack-rows",
+        "drop-placeholders",
         "share-common",
         "drop-unused",
     ]

@@ -175,15 +175,20 @@ MISTAKES = {
     ),
     "packed rows at the place of their request": Closing(
         Bug(
-            "pack_rows",
+            "drop_placeholders",
             "dict(zip(_PACKED, made, strict=False))",
             'dict(zip(_PACKED, made, strict=False)) | {"positions": made[3]}',
-            "PackRows",
+            "DropPlaceholders",
         ),
         "logits",
     ),
     "packed rows verified as if all were there": Closing(
-        Bug("pack_rows", "case ops.VerifyDrafts():", "case ops.VerifyTree():", "PackRows"),
+        Bug(
+            "drop_placeholders",
+            "case ops.VerifyDrafts():",
+            "case ops.VerifyTree():",
+            "DropPlaceholders",
+        ),
         "cache.draft.0",
     ),
 }

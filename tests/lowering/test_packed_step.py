@@ -12,14 +12,14 @@ from ascendfx.codegen.ascendc.lowering.lower_program import RESULTS, lower_progr
 from ascendfx.codegen.ascendc.weight_spec import WeightSpec, evaluate_weight
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.interpret import interpret
-from ascendfx.ir.ops import PackRows as Packs
+from ascendfx.ir.ops import PackRows
 from ascendfx.ir.packed_rows import rows_of_places
 from ascendfx.ir.program import Program
 from ascendfx.ir.step_state import Finish, Size, State
 from ascendfx.ir.tensor_source import ArraySource, TensorsByKey
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.ir.verify import verify_program
-from ascendfx.passes.pack_rows import PackRows
+from ascendfx.passes.drop_placeholders import DropPlaceholders
 from ascendfx.runtime.executor.emulated import EmulatedExecutor
 from ascendfx.runtime.executor.reference import ReferenceExecutor
 from ascendfx.runtime.executor.step import StepInputs
@@ -42,7 +42,7 @@ CACHES = ("cache.0.0", "cache.counts")
 
 
 def packed(drafts: int) -> Program:
-    program = PackRows().run(parse_program(step_text(drafts))).program
+    program = DropPlaceholders().run(parse_program(step_text(drafts))).program
     verify_program(program)
     return program
 
@@ -179,7 +179,7 @@ def test_other_pairs_than_the_device_is_told_of_are_refused() -> None:
     program = packed(2)
     main = program.main
     nodes = tuple(
-        replace(node, op=replace(node.op, pairs=3)) if isinstance(node.op, Packs) else node
+        replace(node, op=replace(node.op, pairs=3)) if isinstance(node.op, PackRows) else node
         for node in main.nodes
     )
     with pytest.raises(GraphError, match="`packed_rows` rows with 3 pairs each") as caught:
@@ -198,7 +198,7 @@ def test_other_pairs_than_the_device_is_told_of_are_refused() -> None:
 
 def test_a_step_is_packed_once_and_only_with_drafts() -> None:
     once = packed(2)
-    assert PackRows().run(once).program is once
+    assert DropPlaceholders().run(once).program is once
     plain = parse_program(step_text(0))
-    assert PackRows().run(plain).program is plain
+    assert DropPlaceholders().run(plain).program is plain
     assert lower(step_text(2), 4, 2)[0].results == RESULTS

@@ -8,8 +8,8 @@ from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
 from ascendfx.ir.capture.capture_draft import capture_draft
 from ascendfx.ir.capture.capture_module import capture_module
 from ascendfx.ir.program import Program
+from ascendfx.passes.drop_placeholders import DropPlaceholders
 from ascendfx.passes.gather_earlier import GatherEarlier
-from ascendfx.passes.pack_rows import PackRows
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING, closing_passes, serving_passes
 from tests.capture.tiny_models import random_weights, tiny_latent
@@ -60,5 +60,5 @@ def fused_step(
     """
     model, draft = (run_pipeline(each, _PLANS[plan])[0] for each in serving_forms())
     passes = closing_passes(plan, (draft,) * drafts, branches=branches)
-    left = (*(() if early else (GatherEarlier,)), *(() if packed else (PackRows,)))
+    left = (*(() if early else (GatherEarlier,)), *(() if packed else (DropPlaceholders,)))
     return run_pipeline(model, tuple(each for each in passes if not isinstance(each, left)))[0]

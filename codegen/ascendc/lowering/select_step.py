@@ -48,7 +48,7 @@ def select_pack_rows(context: GraphContext, position: int) -> KernelStep:
             position,
             f"`{op.rows}` rows with {op.pairs} pairs each, not `{PACKED_ROWS}` with "
             f"{context.pairs_per_row}",
-            hint="let the pass pack-rows write this operation",
+            hint="let the pass drop-placeholders write this operation",
         )
     plan = plan_pack_rows(
         requests=context.rows(_first_axis(context, state), position),

@@ -15,7 +15,7 @@ from ascendfx.ir.ops.advance_requests import AdvanceRequests
 from ascendfx.ir.size import bind_size
 from ascendfx.ir.step_names import RECENT
 from ascendfx.ir.text.parser import parse_program
-from ascendfx.passes.pack_rows import PackRows
+from ascendfx.passes.drop_placeholders import DropPlaceholders
 from ascendfx.passes.step_inputs import decode_controls, recent_tokens
 from ascendfx.runtime.executor.null import NullExecutor
 from ascendfx.runtime.executor.step import StepInputs, StepOutputs
@@ -46,7 +46,7 @@ def main_launches(drafts: int) -> LaunchPlan:
 
 def decode_plan(main: LaunchPlan, batch: int, drafts: int) -> LaunchPlan:
     """Return those launches, and those which verify, draft and prepare the next step."""
-    program = PackRows().run(parse_program(step_text(drafts))).program
+    program = DropPlaceholders().run(parse_program(step_text(drafts))).program
     closing = lower_program(
         program,
         target=_TARGET,

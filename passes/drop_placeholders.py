@@ -25,7 +25,7 @@ _FEWER = {str(ROWS): PACKED_ROWS}
 
 
 @dataclass(frozen=True, slots=True)
-class PackRows(ProgramPass):
+class DropPlaceholders(ProgramPass):
     """Moves the rows of a decode step together, so that placeholders cost nothing.
 
     A closed step has ``1 + drafts`` rows for each place, whatever it drafts: `advance_requests`
@@ -42,7 +42,7 @@ class PackRows(ProgramPass):
     request, not to rows.
     """
 
-    name: ClassVar[str] = "pack-rows"
+    name: ClassVar[str] = "drop-placeholders"
     fidelity: ClassVar[Fidelity] = Fidelity.BITWISE
 
     def run(self, program: Program) -> PassResult:
