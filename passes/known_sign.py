@@ -17,6 +17,7 @@ from ascendfx.ir.ops import (
     ReduceSum,
     Relu,
     Reshape,
+    Round,
     RouteTopk,
     Rsqrt,
     Sigmoid,
@@ -36,6 +37,7 @@ _AS_THE_FIRST_OPERAND = (
     ReduceMean,
     ReduceSum,
     Reshape,
+    Round,
     Slice,
     Transpose,
 )

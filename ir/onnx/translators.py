@@ -90,6 +90,7 @@ TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.Reshape: Translation(movement.reshape),
     ops.RmsNorm: Translation(normalisation.rms_norm, function=True),
     ops.Rotary: Translation(normalisation.rotary, function=True),
+    ops.Round: Translation(arithmetic("Round")),
     ops.RouteTopk: Translation(experts.route_topk, function=True),
     ops.Rsqrt: Translation(elementwise.rsqrt),
     ops.SampleDrafts: Translation(device_only.device_only),

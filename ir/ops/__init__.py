@@ -55,6 +55,7 @@ from ascendfx.ir.ops.relu import Relu
 from ascendfx.ir.ops.reshape import Reshape
 from ascendfx.ir.ops.rms_norm import RmsNorm
 from ascendfx.ir.ops.rotary import Rotary
+from ascendfx.ir.ops.round import Round
 from ascendfx.ir.ops.route_topk import RouteTopk
 from ascendfx.ir.ops.rsqrt import Rsqrt
 from ascendfx.ir.ops.sample_drafts import SampleDrafts
@@ -134,6 +135,7 @@ __all__ = [
     "Reshape",
     "RmsNorm",
     "Rotary",
+    "Round",
     "RouteTopk",
     "Rsqrt",
     "SampleDrafts",
@@ -213,6 +215,7 @@ OPS: tuple[type[Op], ...] = (
     Reshape,
     RmsNorm,
     Rotary,
+    Round,
     RouteTopk,
     Rsqrt,
     SampleDrafts,

@@ -16,6 +16,9 @@ class Cast(Op):
     Numerics: float to narrower float rounds to nearest even, float to integer truncates toward
     zero as PyTorch does. `reference` keeps floats exact and truncates only to integers. Kernels may
     compute on in the wider format, unless the result is widened again: see `kept_roundings`.
+    To ``i8`` only whole numbers from -128 to 127 are converted, by a `Round` and by bounds before
+    the cast: there the ways differ in which the chip (``CAST_RINT`` by way of half) and PyTorch
+    treat other numbers.
 
     Attributes:
         dtype: Element format of the result.

@@ -7,6 +7,7 @@ import numpy as np
 
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
+from ascendfx.ir.projection import product, projected_format
 from ascendfx.ir.tensor_type import TensorType
 
 
@@ -35,13 +36,14 @@ class GroupedLinear(Op):
         """Return ``[p, n]``.
 
         Raises:
-            OpTypeError: Formats, ranks or sizes do not fit.
+            OpTypeError: Formats, ranks or sizes do not fit, or a sum of codes is too long.
         """
         x, w, ends = operands
         fits = x.rank == 2 and w.rank == 3 and x.shape[1] == w.shape[2]
-        if not fits or x.dtype is not w.dtype or ends.shape != (w.shape[0],):
+        if not fits or ends.shape != (w.shape[0],):
             raise OpTypeError(f"grouped_linear: {x}, weight {w} and ends {ends} do not fit")
-        return (x.with_shape((x.shape[0], w.shape[1])),)
+        dtype = projected_format("grouped_linear", x, w)
+        return (TensorType(dtype, (x.shape[0], w.shape[1])),)
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """Multiply group by group."""
@@ -49,6 +51,6 @@ class GroupedLinear(Op):
         y = np.zeros((x.shape[0], w.shape[1]), x.dtype)
         first = 0
         for group, last in enumerate(int(e) for e in ends):
-            y[first:last] = x[first:last] @ w[group].T
+            y[first:last] = product(x[first:last], w[group])
             first = last
         return (y,)

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
+from ascendfx.ir.projection import product, projected_format
 from ascendfx.ir.tensor_type import TensorType
 
 
@@ -22,6 +23,8 @@ class Linear(Op):
     result    ``[*b, n]``   format of ``x``
     ========  ============  =======================
 
+    Codes in ``i8`` have an exact product in ``i32``, of at most 131,071 terms.
+
     Numerics: products are summed in float32 and rounded once, as the cube unit does.
     """
 
@@ -31,16 +34,15 @@ class Linear(Op):
         """Return ``[*b, n]``.
 
         Raises:
-            OpTypeError: Formats, ranks or inner sizes do not fit.
+            OpTypeError: Formats, ranks or inner sizes do not fit, or a sum of codes is too long.
         """
         x, w = operands
         if w.rank != 2 or x.rank < 1 or x.shape[-1] != w.shape[1]:
             raise OpTypeError(f"linear: {x} does not fit the weight {w}, which is [out, in]")
-        if x.dtype is not w.dtype:
-            raise OpTypeError(f"linear: formats differ: {x.dtype.value} and {w.dtype.value}")
-        return (x.with_shape((*x.shape[:-1], w.shape[0])),)
+        dtype = projected_format("linear", x, w)
+        return (TensorType(dtype, (*x.shape[:-1], w.shape[0])),)
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:
         """Multiply without rounding."""
         x, w = operands
-        return (x @ w.T,)
+        return (product(x, w),)

@@ -42,6 +42,7 @@ ARITHMETIC: dict[str, Case] = {
     "neg.default": lambda x, _: -x,
     "reciprocal.default": lambda x, _: (x**2 + 1).reciprocal(),
     "relu.default": lambda x, _: x.relu(),
+    "round.default": lambda x, _: (2 * x).round(),
     "rsqrt.default": lambda x, _: (x**2 + 1).rsqrt(),
     "sqrt.default": lambda x, _: (x**2 + 1).sqrt(),
     "sigmoid.default": lambda x, _: x.sigmoid(),

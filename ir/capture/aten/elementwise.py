@@ -34,6 +34,7 @@ from ascendfx.ir.ops.not_equal import NotEqual
 from ascendfx.ir.ops.power import Power
 from ascendfx.ir.ops.reciprocal import Reciprocal
 from ascendfx.ir.ops.relu import Relu
+from ascendfx.ir.ops.round import Round
 from ascendfx.ir.ops.rsqrt import Rsqrt
 from ascendfx.ir.ops.select import Select
 from ascendfx.ir.ops.sigmoid import Sigmoid
@@ -208,6 +209,7 @@ ELEMENTWISE: dict[str, Handler] = {
     **_table("neg.default", _unary(Negate)),
     **_table("reciprocal.default", _unary(Reciprocal)),
     **_table("relu.default", _unary(Relu)),
+    **_table("round.default", _unary(Round)),
     **_table("rsqrt.default", _unary(Rsqrt)),
     **_table("sigmoid.default", _unary(Sigmoid)),
     **_table("silu.default", _unary(Silu)),

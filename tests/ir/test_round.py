@@ -1,0 +1,46 @@
+"""The nearest integer, and exact products of codes."""
+
+import numpy as np
+import pytest
+import sympy
+
+from ascendfx.ir.ops import GroupedLinear, Linear, Round
+from ascendfx.ir.projection import LONGEST_OF_CODES
+
+TIES = [-2.5, -1.5, -0.5, -0.4, 0.5, 1.5, 2.5, 2.6, 2.0**40 + 2.0**20]
+
+
+def test_ties_go_to_the_even_number() -> None:
+    (nearest,) = Round().reference(np.array(TIES))
+    assert nearest.tolist() == [-2, -2, 0, 0, 0, 2, 2, 3, 2.0**40 + 2.0**20]
+
+
+def test_numbers_in_an_object_array_are_rounded_as_in_a_float_array() -> None:
+    numbers = np.array([np.float32(each) for each in TIES], object)
+    assert [float(x) for x in Round().reference(numbers)[0]] == [round(each) for each in TIES]
+    assert Round().reference(np.zeros((0, 2), object))[0].shape == (0, 2)
+
+
+def test_expressions_are_rounded_once_they_are_numbers() -> None:
+    x, n = sympy.Symbol("x"), sympy.Symbol("n", integer=True)
+    (nearest,) = Round().reference(np.array([x, n, sympy.Rational(5, 2)], object))
+    assert nearest[1:].tolist() == [n, 2]
+    halves = [nearest[0].subs(x, sympy.Rational(k, 2)) for k in range(-5, 6)]
+    assert halves == [round(k / 2) for k in range(-5, 6)]
+
+
+@pytest.mark.parametrize("largest", [127, 2**40])
+def test_products_of_integers_are_exact(largest: int) -> None:
+    """Beyond 2^53 float64 is no help, and int64 sums are taken."""
+    random = np.random.default_rng(3)
+    x, w = (random.integers(-largest, largest, (n, 64)) for n in (5, 6))
+    w[0] = 3
+    x %= 2**20
+    expected = [[sum(int(a) * int(c) for a, c in zip(r, v, strict=True)) for v in w] for r in x]
+    assert Linear().reference(x, w)[0].tolist() == expected
+    (grouped,) = GroupedLinear().reference(x, np.stack([w, w]), np.array([2, 4]))
+    assert grouped.tolist() == [*expected[:4], [0] * 6]
+
+
+def test_the_longest_sum_of_codes_fits_int32_and_a_longer_one_does_not() -> None:
+    assert LONGEST_OF_CODES * 128**2 < 2**31 <= (LONGEST_OF_CODES + 1) * 128**2
