@@ -24,6 +24,7 @@ from ascendfx.ir.ops import (
     RmsNorm,
     Rotary,
     RouteTopk,
+    RowGroups,
     Select,
     Slice,
     Softmax,
@@ -109,7 +110,9 @@ class RowWise:
             case DispatchExperts():
                 return (0,) if self._of_rows(node.operands[0]) else None
             case GatherRows() if self.dispatch.get(Value(position)) is not None:
-                return (0, 1)
+                return (0, 1) if self._of_rows(node.operands[0]) else (1,)
+            case RowGroups():
+                return (0,) if self.dispatch.get(Value(position)) is not None else None
             case GatherRows():
                 fixed = not _names_rows(self.graph.type_of(node.operands[0]))
                 return (1,) if fixed and self._of_rows(node.operands[1]) else None
@@ -135,10 +138,12 @@ class RowWise:
             case DispatchExperts():
                 return position if self._of_rows(node.operands[0]) else None
             case GatherRows():
-                table, ids = node.operands
-                origin = found.get(ids)
-                sources = origin is not None and ids == Value(origin, 0)
-                return origin if sources and self._of_rows(table) else None
+                return self._gathered(node, found)
+            case RowGroups(size=size):
+                (ends,) = node.operands
+                origin = found.get(ends)
+                pairs = None if origin is None else self.graph.nodes[origin].types[0].shape
+                return origin if ends == Value(origin or 0, 2) and (size,) == pairs else None
             case GroupedLinear():
                 x, weight, ends = node.operands
                 origin = found.get(x)
@@ -155,6 +160,15 @@ class RowWise:
                 return origins.pop() if alike and ROWS not in sizes else None
             case _:
                 return None
+
+    def _gathered(self, node: Node, found: Mapping[Value, int]) -> int | None:
+        """Return the order of rows that were taken for pairs, or of what their experts have."""
+        table, ids = node.operands
+        origin = found.get(ids)
+        if origin is None or ids.node == origin:
+            return origin if ids == Value(origin or 0, 0) and self._of_rows(table) else None
+        fixed = not _names_rows(self.graph.type_of(table))
+        return origin if fixed and isinstance(self.graph.op_of(ids), RowGroups) else None
 
     def _combines(self, node: Node) -> bool:
         y, place, weights = node.operands

@@ -7,10 +7,10 @@ import numpy as np
 from ascendfx.ir import ops
 from ascendfx.ir.onnx.body import Body, Tensor
 from ascendfx.ir.onnx.element_format import tensor_proto, wide_format
-from ascendfx.ir.onnx.movement import reshaped
+from ascendfx.ir.onnx.movement import count_up_to, reshaped
 from ascendfx.ir.onnx.ordering import ascending_order, largest
 from ascendfx.ir.onnx.reduction import count_true
-from ascendfx.ir.size import Dim, product
+from ascendfx.ir.size import Dim, product, simplify_size
 from ascendfx.ir.tensor_type import DType, TensorType
 
 
@@ -75,6 +75,20 @@ def dispatch_experts(
     not_behind = body.emit("LessOrEqual", body.emit("Unsqueeze", flat, body.ints(0)), experts)
     tables = source_row, ascending_order(body, order, pairs), count_true(body, not_behind, axis=1)
     return tuple(body.cast(each, DType.I64, DType.I32) for each in tables)
+
+
+def row_groups(
+    body: Body, op: ops.RowGroups, operands: Sequence[Tensor], results: tuple[TensorType, ...]
+) -> tuple[str, ...]:
+    """Count the ends that are not behind each row, the last one left out."""
+    (ends,) = operands
+    rows = body.emit("Unsqueeze", count_up_to(body, op.size), body.ints(0))
+    lasts = body.emit("Unsqueeze", body.cast(ends.name, ends.dtype, DType.I64), body.ints(1))
+    before = body.emit(
+        "Slice", lasts, body.ints(0), body.size(simplify_size(ends.shape[0] - 1)), body.ints(0)
+    )
+    groups = count_true(body, body.emit("LessOrEqual", before, rows), axis=0)
+    return (body.cast(groups, DType.I64, results[0].dtype),)
 
 
 def combine_experts(

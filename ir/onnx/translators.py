@@ -92,6 +92,7 @@ TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.Rotary: Translation(normalisation.rotary, function=True),
     ops.Round: Translation(arithmetic("Round")),
     ops.RouteTopk: Translation(experts.route_topk, function=True),
+    ops.RowGroups: Translation(experts.row_groups, function=True),
     ops.Rsqrt: Translation(elementwise.rsqrt),
     ops.SampleDrafts: Translation(device_only.device_only),
     ops.SampleTokens: Translation(device_only.device_only),

@@ -57,6 +57,7 @@ from ascendfx.ir.ops.rms_norm import RmsNorm
 from ascendfx.ir.ops.rotary import Rotary
 from ascendfx.ir.ops.round import Round
 from ascendfx.ir.ops.route_topk import RouteTopk
+from ascendfx.ir.ops.row_groups import RowGroups
 from ascendfx.ir.ops.rsqrt import Rsqrt
 from ascendfx.ir.ops.sample_drafts import SampleDrafts
 from ascendfx.ir.ops.sample_tokens import SampleTokens
@@ -137,6 +138,7 @@ __all__ = [
     "Rotary",
     "Round",
     "RouteTopk",
+    "RowGroups",
     "Rsqrt",
     "SampleDrafts",
     "SampleTokens",
@@ -217,6 +219,7 @@ OPS: tuple[type[Op], ...] = (
     Rotary,
     Round,
     RouteTopk,
+    RowGroups,
     Rsqrt,
     SampleDrafts,
     SampleTokens,

@@ -25,7 +25,7 @@ def operand(op: Op, index: int, types: tuple[TensorType, ...], seed: int) -> Arr
     if isinstance(op, GatherRows | TakeAlong | ScatterAlong | ScatterRows | CacheRead):
         axis = getattr(op, "axis", 0)
         return random.integers(0, int(types[0].shape[axis]), shape)
-    if op.mnemonic == "grouped_linear":
+    if op.mnemonic == "row_groups" or (op.mnemonic == "grouped_linear" and index == 2):
         return np.sort(random.integers(0, int(types[0].shape[0]) + 1, shape))
     if op.mnemonic == "combine_experts":
         return random.permutation(int(types[0].shape[0]))

@@ -1,10 +1,10 @@
-"""The nearest integer, and exact products of codes."""
+"""The nearest integer, exact products of codes, and scales of groups."""
 
 import numpy as np
 import pytest
 import sympy
 
-from ascendfx.ir.ops import GroupedLinear, Linear, Round
+from ascendfx.ir.ops import GatherRows, GroupedLinear, Linear, Round, RowGroups
 from ascendfx.ir.projection import LONGEST_OF_CODES
 
 TIES = [-2.5, -1.5, -0.5, -0.4, 0.5, 1.5, 2.5, 2.6, 2.0**40 + 2.0**20]
@@ -44,3 +44,15 @@ def test_products_of_integers_are_exact(largest: int) -> None:
 
 def test_the_longest_sum_of_codes_fits_int32_and_a_longer_one_does_not() -> None:
     assert LONGEST_OF_CODES * 128**2 < 2**31 <= (LONGEST_OF_CODES + 1) * 128**2
+
+
+def test_rows_find_their_group() -> None:
+    ends = np.array([0, 2, 2, 5, 5])
+    (groups,) = RowGroups(7).reference(ends)
+    assert groups.tolist() == [1, 1, 3, 3, 3, 4, 4]
+    random = np.random.default_rng(0)
+    x, w = random.standard_normal((5, 3)), random.standard_normal((5, 4, 3))
+    scale = 2.0 ** ends[:, None]
+    (y,) = GroupedLinear().reference(x, w, ends)
+    (scaled,) = GroupedLinear().reference(x, w * scale[..., None], ends)
+    np.testing.assert_array_equal(y * GatherRows().reference(scale, groups[:5])[0], scaled)
