@@ -1,0 +1,1 @@
+"""Projections of a program become products of codes."""
