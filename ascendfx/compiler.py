@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.rule import Rule
+from ascendfx.quant_passes.insertion.site_form import SiteLine
 from ascendfx.runtime.arguments import (
     check_all,
     check_function,
@@ -40,6 +41,7 @@ def compile(  # noqa: A001  # the field's name for it
     draft_chaining: str = "post-norm",
     executor: str = "emulator",
     strategy: str = "ordered",
+    quant: str | Sequence[SiteLine] | None = None,
     rules: Sequence[Rule] = (),
     passes: Sequence[ProgramPass] = (),
     verify: str | None = None,
@@ -81,6 +83,10 @@ def compile(  # noqa: A001  # the field's name for it
             ``"reference"`` interprets the graph in float64.
         strategy: ``"ordered"`` applies rules in a fixed order, ``"search"`` looks for the cheapest
             form of each plan under the cost model of the target (needs egglog).
+        quant: ``"w8a8"``: attention, experts and dense layers multiply eight-bit codes, made of
+            weights by output channel and of their inputs token by token, without data. Other
+            choices: lines of `SiteLine`, the first one that fits a weight decides. None: numbers
+            are those of the model, unless its weights come as codes.
         rules: Rules of your own that `ascendfx.rules.register` has checked; they are applied where
             the operations are raised, before the caches are placed.
         passes: Passes of your own (`ascendfx.passes.graph_pass.ProgramPass`), applied after the
@@ -135,6 +141,7 @@ def compile(  # noqa: A001  # the field's name for it
         dtype=dtype,
         limits=limits,
         strategy=strategy,
+        quant=quant,
         rules=rules,
         passes=passes,
         draft=draft,

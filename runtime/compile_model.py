@@ -19,6 +19,13 @@ from ascendfx.passes.expose_hidden import CHAININGS, check_chaining
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.registered_rules import require_registered
 from ascendfx.passes.rule import Rule
+from ascendfx.quant_passes.insertion.chosen_lines import (
+    check_quantized,
+    chosen_lines,
+    delivered_lines,
+)
+from ascendfx.quant_passes.insertion.insert_quantization import InsertQuantization
+from ascendfx.quant_passes.insertion.site_form import SiteLine
 from ascendfx.runtime.checkpoint.capture_model import capture_model, draft_layer_count
 from ascendfx.runtime.checkpoint.file_stamp import FileStamp, stamp_of
 from ascendfx.runtime.checkpoint.present_file import check_name, is_present
@@ -48,6 +55,7 @@ def compile_model(
     limits: Limits | None = None,
     plans: Sequence[str] = PLANS,
     strategy: str = "ordered",
+    quant: str | Sequence[SiteLine] | None = None,
     rules: Sequence[Rule] = (),
     passes: Sequence[ProgramPass] = (),
     draft: "nn.Module | None" = None,
@@ -69,6 +77,8 @@ def compile_model(
         plans: Which kinds of step to compile.
         strategy: ``"ordered"`` applies rules in a fixed order, ``"search"`` looks for the cheapest
             form.
+        quant: Which projections multiply codes: a preset, or lines; see `InsertQuantization`.
+            Weights whose codes the model brings along multiply codes in any case.
         rules: Registered rules of the caller, applied to the raised operations; see
             `ascendfx.runtime.presets.serving_passes`.
         passes: Passes of the caller, after the rules. They are not proved: use ``verify``.
@@ -101,6 +111,7 @@ def compile_model(
         for name in plans
     }
     to_serving = serving_passes(own, passes, hidden=draft_chaining if wanted else None)
+    lines = chosen_lines(quant)
     stamp = _check_tokenizer(model)  # the engine would say so, but after minutes
     writer = DumpWriter(dump_dir) if dump_dir else None
     if writer:  # before the work, not after it
@@ -119,9 +130,13 @@ def compile_model(
         else None
     )
     rewriting = Rewriting(writer, verifier, progress)
-    serving, misses = rewriting.run("serving", captured.program, to_serving)
+    lines = (*delivered_lines(captured.source.keys()), *lines)
+    quantizing = (InsertQuantization(lines),) if lines else ()
+    serving, misses = rewriting.run("serving", captured.program, (*to_serving, *quantizing))
+    if quantizing:
+        check_quantized(serving)
     lowering = Lowering(chip, limits, writer, progress)
-    drafts = serve_drafts(captured.drafts, rewriting, TO_SERVING)
+    drafts = serve_drafts(captured.drafts, rewriting, (*TO_SERVING, *quantizing))
     programs: dict[str, Program] = {}
     steps: dict[str, Program] = {}
     lowered: dict[str, LaunchPlan] = {}

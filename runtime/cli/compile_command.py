@@ -36,6 +36,7 @@ from ascendfx.runtime.start_verifier import LENGTH, TEXTS, check_mode
 @options.draft_chaining
 @options.plans
 @options.strategy
+@options.quant
 @options.verify
 @options.verify_tokens
 @options.dump_dir
@@ -49,6 +50,7 @@ def compile_command(
     draft_chaining: str,
     plans: tuple[str, ...],
     strategy: str,
+    quant: str | None,
     verify: str | None,
     verify_length: int | None,
     dump_dir: Path | None,
@@ -67,6 +69,7 @@ def compile_command(
             dtype=dtype,
             limits=limits,
             strategy=strategy,
+            quant=quant,
             draft_chaining=draft_chaining,
             verify=verify,
             verify_length=verify_length,

@@ -10,6 +10,7 @@ from ascendfx.codegen.ascendc.target import find_target, target_names
 from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.step_names import PLANS
 from ascendfx.passes.expose_hidden import CHAININGS
+from ascendfx.quant_passes.insertion.chosen_lines import PRESETS
 from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.device_memory import LARGEST_INDEX
 from ascendfx.runtime.limits import DEFAULT_LIMITS, DTYPES, MOST_DRAFTS
@@ -177,6 +178,13 @@ strategy: Decorator = click.option(
     default="ordered",
     show_default=True,
     help="Apply rules in a fixed order, or search for the cheapest form on the target.",
+)
+quant: Decorator = click.option(
+    "--quant",
+    type=click.Choice(sorted(PRESETS)),
+    default=None,
+    help="Let projections multiply codes. w8a8: eight bits for weights and their inputs, without "
+    "data.",
 )
 verify: Decorator = click.option(
     "--verify",

@@ -1,0 +1,80 @@
+"""What ``quant=`` of a compilation means: the lines by which forms are given to projections."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.program import Program
+from ascendfx.ir.tensor_type import DType
+from ascendfx.quant_passes.insertion.codes_of_weight import codes_name
+from ascendfx.quant_passes.insertion.site_form import W8A8, SiteForm, SiteLine
+from ascendfx.quant_passes.insertion.sites import PRODUCTS, sites_of
+
+PRESETS: Mapping[str, tuple[SiteLine, ...]] = {"w8a8": W8A8}
+"""Lines by the name of a preset."""
+
+
+def chosen_lines(quant: str | Sequence[SiteLine] | None) -> tuple[SiteLine, ...]:
+    """Return the lines of a preset, or those given; None: no lines.
+
+    Raises:
+        GraphError: No preset has the name, or what is given are no lines.
+    """
+    if quant is None:
+        return ()
+    if isinstance(quant, str):
+        if quant not in PRESETS:
+            near = get_close_matches(quant, PRESETS, n=1)
+            meant = f"did you mean `{near[0]}`? " if near else ""
+            raise GraphError(
+                "quant-preset-not-known",
+                f"no preset is called `{quant}`",
+                hint=f"{meant}known presets: {', '.join(sorted(PRESETS))}",
+            )
+        return PRESETS[quant]
+    given: Any = quant
+    if not isinstance(given, Sequence) or not all(isinstance(each, SiteLine) for each in given):  # pyright: ignore[reportUnknownVariableType]
+        raise GraphError(
+            "bad-site-form",
+            f"`quant` is {type(given).__name__} {given!r:.80}, no lines",
+            hint='pass the name of a preset, such as quant="w8a8", or a tuple of SiteLine',
+        )
+    return tuple(quant)
+
+
+def delivered_lines(keys: Collection[str]) -> tuple[SiteLine, ...]:
+    """Return a line for each weight whose codes are among the tensors of a model."""
+    return tuple(_delivered(keys))
+
+
+def _delivered(keys: Iterable[str]) -> Iterator[SiteLine]:
+    suffix = codes_name("")
+    for key in keys:
+        if key.endswith(suffix):
+            yield SiteLine(_literal(key.removesuffix(suffix)), SiteForm(delivered=True))
+
+
+def _literal(key: str) -> str:
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in key)
+
+
+def check_quantized(program: Program) -> None:
+    """Check that some projection multiplies codes.
+
+    Raises:
+        GraphError: None does: the keys of the model are others than the lines expect.
+    """
+    for graph in program.graphs:
+        for node in graph.nodes:
+            if isinstance(node.op, PRODUCTS) and node.types[0].dtype is DType.I32:
+                return
+    sites = sites_of(program)
+    keys = ", ".join(f"`{site.key}`" for site in sites[:3])
+    raise GraphError(
+        "nothing-quantized",
+        "no projection of the model fits `quant`",
+        hint=f"give it lines for the weights of this model: {keys}, {len(sites)} in all"
+        if sites
+        else "the model has no projections by weights of the checkpoint",
+    )
