@@ -7,6 +7,8 @@
 >>> spec = q.WeightSpec(q.format_named("int4"), q.PerGroup(128))
 >>> q.algorithm_named("gptq").quantize(w, spec, q.statistics_of(x))  # doctest: +SKIP
 
+>>> ascendfx.compile(model, quant=(q.SiteLine("*.o_proj.weight", None), *q.W8A8))  # doctest: +SKIP
+
 A format of your own has the attributes and methods of `Format`; `check` refuses it with
 counterexamples if it does not do what it declares; `check_algorithm` does the same for algorithms
 of your own. Formats, scale rules, layouts and
@@ -46,6 +48,7 @@ from ascendfx.quant_passes.formats.integer import Integer
 from ascendfx.quant_passes.formats.normal_float4 import FP4, NF4
 from ascendfx.quant_passes.formats.registry import format_named, register_format
 from ascendfx.quant_passes.formats.vector_codebook import VectorCodebook
+from ascendfx.quant_passes.insertion.site_form import W8A8, SiteForm, SiteLine
 from ascendfx.quant_passes.scaling.affine import Affine
 from ascendfx.quant_passes.scaling.granularity import (
     PerBlock,
@@ -87,6 +90,7 @@ __all__ = [
     "OMNIQUANT",
     "OPTIQUANT",
     "OPTIQUANT_SSZ",
+    "W8A8",
     "ActivationClipping",
     "Affine",
     "Awq",
@@ -121,6 +125,8 @@ __all__ = [
     "RowCodebooks",
     "ScaleRule",
     "Scaling",
+    "SiteForm",
+    "SiteLine",
     "SmoothQuant",
     "Ssz",
     "Sszw",

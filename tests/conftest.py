@@ -17,6 +17,7 @@ from ascendfx.ir.text.parser import parse_program
 from ascendfx.ir.text.printer import print_program
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.registry import PASSES
+from ascendfx.quant_passes.registry import QUANT_PASSES
 from tests.golden_file import Golden
 
 settings.register_profile("ci", derandomize=True, max_examples=100, deadline=None)
@@ -68,7 +69,8 @@ class ProgramItem(pytest.Item):
         text = self.path.read_text(encoding="utf-8")
         run = re.search(r"^// RUN: (?P<passes>\S*)$", text, re.MULTILINE)
         assert run, "the first line must be `// RUN: pass,pass`"
-        passes = [PASSES[name] for name in filter(None, run["passes"].split(","))]
+        known = {**PASSES, **QUANT_PASSES}
+        passes = [known[name] for name in filter(None, run["passes"].split(","))]
         final, runs = run_pipeline(parse_program(text, file=self.path.name), passes)
         remarks = "".join(f"remark: {line}\n" for each in runs for line in each.remarks)
         printed = print_program(final) + remarks

@@ -13,14 +13,17 @@ from ascendfx.passes.apply_rules import ApplyRules
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.registry import PASSES
+from ascendfx.quant_passes.registry import QUANT_PASSES
 from ascendfx.runtime.cli.read_text import read_text
 from ascendfx.runtime.cli.user_path import UserPath
+
+_KNOWN = {**PASSES, **QUANT_PASSES}
 
 
 def _list_passes(context: click.Context, _option: click.Parameter, value: object) -> None:
     if value:
-        width = max(map(len, PASSES))
-        for name, each in sorted(PASSES.items()):
+        width = max(map(len, _KNOWN))
+        for name, each in sorted(_KNOWN.items()):
             click.echo(f"{name:{width}}  {described(each)}")
         context.exit()
 
@@ -56,8 +59,8 @@ def opt(file: Path, names: str, *, stats: bool, remarks: bool) -> None:
     """Print the program in FILE (.ir) after the given passes."""
     wanted = [name for each in names.split(",") if (name := each.strip())]
     for name in wanted:
-        if name not in PASSES:
-            near = get_close_matches(name, PASSES, n=3)
+        if name not in _KNOWN:
+            near = get_close_matches(name, _KNOWN, n=3)
             meant = f" did you mean {' or '.join(near)}?" if near else ""
             raise click.BadParameter(
                 f"no pass is called `{name}`;{meant} `ascendfx opt --list` prints all",
@@ -65,7 +68,7 @@ def opt(file: Path, names: str, *, stats: bool, remarks: bool) -> None:
             )
     program = parse_program(read_text(file), file=str(file))
     verify_program(program)
-    final, runs = run_pipeline(program, [PASSES[name] for name in wanted])
+    final, runs = run_pipeline(program, [_KNOWN[name] for name in wanted])
     click.echo(print_program(final), nl=False)
     for name, each in zip(wanted, runs, strict=True):
         if stats:
