@@ -13,6 +13,7 @@ from click.testing import CliRunner
 import ascendfx
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.passes.registry import PASSES
+from ascendfx.quant_passes.registry import QUANT_PASSES
 from ascendfx.runtime.cli import commands
 from ascendfx.runtime.cli import main as main_module
 from ascendfx.runtime.cli import run as run_module
@@ -85,7 +86,7 @@ def test_opt_lists_its_passes_without_a_file() -> None:
     result = CliRunner().invoke(cli, ["opt", "--list"])
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
-    assert [line.split()[0] for line in lines] == sorted(PASSES)
+    assert [line.split()[0] for line in lines] == sorted({**PASSES, **QUANT_PASSES})
     assert {line.split()[1] for line in lines} == {"pass", "rule"}
     told = {line.split()[0]: " ".join(line.split()[1:]) for line in lines}
     assert told["drop-unused"].startswith("pass Dead code elimination")

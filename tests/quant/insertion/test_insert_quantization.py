@@ -16,7 +16,7 @@ from ascendfx.ir.text.parser import parse_program
 from ascendfx.ir.text.printer import print_program
 from ascendfx.ir.verify import verify_program
 from ascendfx.passes.describe_pass import describe_pass, restore_pass
-from ascendfx.quant_passes.formats.registry import format_named
+from ascendfx.quant_passes.formats.integer import Integer
 from ascendfx.quant_passes.insertion.chosen_lines import (
     check_quantized,
     chosen_lines,
@@ -107,15 +107,14 @@ def test_the_error_is_within_the_bound_that_the_pass_states(
     assert np.all(np.abs(found - exact) <= bound + rounding)
 
 
-@pytest.mark.parametrize("name", ["int8", "int4"])
-def test_codes_of_recipes_are_those_of_round_to_nearest(name: str) -> None:
+@pytest.mark.parametrize("bits", [8, 4])
+def test_codes_of_recipes_are_those_of_round_to_nearest(bits: int) -> None:
     """So a file of codes that a min-max algorithm makes is the same model as ``quant="w8a8"``."""
     random = np.random.default_rng(4)
     w = random.standard_normal((24, 96)).astype(np.float32)
     w[3] *= 1e-6
-    spec = format_named(name), PerChannel(), ScaleRule()
-    stored = round_to_nearest(w, *spec)
-    form = SiteForm(bits=int(name[-1]))
+    stored = round_to_nearest(w, Integer(bits), PerChannel(), ScaleRule())
+    form = SiteForm(bits)
     program = product_of(Linear(), np.ones((1, 96)), w, np.zeros(0))
     recipes = InsertQuantization((SiteLine("w", form),)).run(program).program.recipes
     codes, scale = (
