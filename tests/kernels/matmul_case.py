@@ -22,7 +22,7 @@ class Operands:
     Attributes:
         x: The tensor ``x`` lies in.
         w: The tensor ``W`` lies in.
-        y: The tensor ``y`` lies in, filled with NaN.
+        y: The tensor ``y`` lies in, filled with `unwritten`.
         expected: ``[batch, rows, n]`` in f64.
         magnitude: The same sums over absolute values.
     """
@@ -37,14 +37,27 @@ class Operands:
 def random_values(shape: tuple[int, ...], dtype: DType, seed: int) -> Array:
     """Return values of mixed sign and size, exact in ``dtype``."""
     random = np.random.default_rng(seed)
+    if dtype is DType.I8:
+        return random.integers(-128, 128, shape).astype(np.int8)
     return (random.standard_normal(shape) * 2.0 ** random.integers(-3, 4, shape)).astype(
         dtype.numpy
     )
 
 
+def unwritten(dtype: np.dtype[np.generic]) -> float | int:
+    """Return what tensors hold where nothing was stored: NaN, or a number no sum reaches."""
+    return np.nan if dtype.kind in "fV" else int(np.iinfo(dtype).min) + 5
+
+
+def is_unwritten(tensor: Array) -> bool:
+    """Return whether every element is as before."""
+    fill = unwritten(tensor.dtype)
+    return bool(np.all(np.isnan(tensor) if np.isnan(fill) else tensor == fill))
+
+
 def store(view: MatrixView, matrices: Array, size: int) -> Array:
-    """Return a tensor of NaN that holds ``matrices [b, r, c]`` at ``view``."""
-    tensor = np.full(size, np.nan, matrices.dtype)
+    """Return a tensor of `unwritten` that holds ``matrices [b, r, c]`` at ``view``."""
+    tensor = np.full(size, unwritten(matrices.dtype), matrices.dtype)
     tensor[indices(view, matrices.shape)] = matrices
     return tensor
 
@@ -82,7 +95,7 @@ def make_operands(plan: MatmulPlan, rows: int, seed: int) -> Operands:
         ),
         y=np.full(
             _size(product.y, product.rows, product.n, product.batch),
-            np.nan,
+            unwritten(product.out_dtype.numpy),
             product.out_dtype.numpy,
         ),
         expected=np.einsum("brk,bnk->brn", x64, w64),
@@ -107,7 +120,7 @@ def run_matmul(built: BuiltKernel, plan: MatmulPlan, rows: int, seed: int = 0) -
     places = indices(plan.product.y, shape)
     assert_within_bound(operands, operands.y[places], plan.product.k, plan.product.out_dtype)
     untouched = np.delete(operands.y, places.ravel())
-    assert np.all(np.isnan(untouched)), "elements outside the view were written"
+    assert is_unwritten(untouched), "elements outside the view were written"
 
 
 def run_grouped_matmul(
@@ -128,14 +141,18 @@ def run_grouped_matmul(
             stored_weights(w, product.b_layout),
             _size(product.b, *product.b_shape, product.batch),
         ),
-        y=np.full(_size(product.y, product.rows, product.n, 1), np.nan, product.out_dtype.numpy),
+        y=np.full(
+            _size(product.y, product.rows, product.n, 1),
+            unwritten(product.out_dtype.numpy),
+            product.out_dtype.numpy,
+        ),
         expected=np.einsum("pk,pnk->pn", x64, w64[expert])[None],
         magnitude=np.einsum("pk,pnk->pn", np.abs(x64), np.abs(w64)[expert])[None],
     )
     built.launch([operands.x, operands.w, ends, operands.y])
     places = indices(product.y, (1, rows, product.n))
     assert_within_bound(operands, operands.y[places], product.k, product.out_dtype)
-    assert np.all(np.isnan(np.delete(operands.y, places.ravel())))
+    assert is_unwritten(np.delete(operands.y, places.ravel()))
 
 
 def assert_within_bound(operands: Operands, actual: Array, k: int, out_dtype: DType) -> None:
@@ -143,12 +160,13 @@ def assert_within_bound(operands: Operands, actual: Array, k: int, out_dtype: DT
 
     ``|error| <= g |x| |w| + u (|y| + g |x| |w|)`` with ``g = (k + 1) u32 / (1 - (k + 1) u32)``
     and u the unit roundoff of the stored result (0 if it is f32, which is not rounded again).
+    Sums of integers are exact.
     Source: Higham, Accuracy and Stability of Numerical Algorithms, section 3.1.
     """
-    u32 = DType.F32.unit_roundoff
+    u32 = 0.0 if out_dtype is DType.I32 else DType.F32.unit_roundoff
     bound = (k + 1) * u32 / (1 - (k + 1) * u32) * operands.magnitude
-    if out_dtype is not DType.F32:
+    if out_dtype is not DType.F32:  # an integer has no unit roundoff
         bound += out_dtype.unit_roundoff * (np.abs(operands.expected) + bound)
     error = np.abs(actual.astype(np.float64) - operands.expected)
-    worst = np.nanmax(np.where(bound > 0, error / bound, 0), initial=0)
+    worst = np.nanmax(np.divide(error, bound, where=bound > 0, out=np.zeros_like(error)), initial=0)
     assert np.all(error <= bound), f"error up to {worst:.3g} of the bound, or NaN"

@@ -77,6 +77,10 @@ def _cases() -> dict[str, Case]:
             a=MatrixView(8, 160),
             b_layout="nz", target=TARGET, tile=CubeTile(32, 32, 64, 32, x_stays=True),
         ),
+        "i8_nz": plan_matmul(
+            rows=DeviceSize(0, 30), n=800, k=300, dtype=DType.I8, a=MatrixView(8, 320),
+            b_layout="nz", target=TARGET, tile=CubeTile(32, 32, 128, 64, x_stays=True),
+        ),
     }  # fmt: skip
     cases = {name: _matmul(plan, f"matmul_{name}") for name, plan in plans.items()}
     return cases | {"grouped": _grouped("grouped_matmul_nk")}

@@ -21,7 +21,7 @@ from tests.golden_file import Golden
 from tests.kernels.matmul_case import run_grouped_matmul
 
 TARGET = find_target("ascend910b3")
-F32, BF16 = DType.F32, DType.BF16
+F32, BF16, I8 = DType.F32, DType.BF16, DType.I8
 SMALL = CubeTile(16, 32, 32, 16)
 
 CASES = {
@@ -31,6 +31,15 @@ CASES = {
     for dtype in (F32, BF16)
     for b_layout in ("nk", "nz")
 } | {
+    f"i8-{b_layout}": plan_grouped_matmul(
+        pairs=60, experts=9, n=70, k=100, dtype=I8, b_layout=b_layout, target=TARGET,
+        tile=CubeTile(16, 32, 64, 32),
+    )
+    for b_layout in ("nk", "nz")
+} | {
+    "planned-i8": plan_grouped_matmul(
+        pairs=60, experts=9, n=70, k=700, dtype=I8, b_layout="nz", target=TARGET
+    ),
     "planned": plan_grouped_matmul(pairs=60, experts=9, n=70, k=50, dtype=BF16, target=TARGET),
     "views": plan_grouped_matmul(
         pairs=60, experts=9, n=70, k=50, dtype=BF16, out_dtype=F32, target=TARGET,

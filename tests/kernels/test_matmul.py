@@ -18,7 +18,7 @@ from tests.golden_file import Golden
 from tests.kernels.matmul_case import run_matmul
 
 TARGET = find_target("ascend910b3")
-F32, BF16 = DType.F32, DType.BF16
+F32, BF16, I8, I32 = DType.F32, DType.BF16, DType.I8, DType.I32
 SMALL = CubeTile(32, 32, 32, 16)  # several tiles, k steps and parts on small shapes
 
 GOLDEN_PLANS = {
@@ -36,34 +36,79 @@ GOLDEN_PLANS = {
         rows=DeviceSize(1, 16), n=129_280, k=7_168, b_layout="nz", dtype=BF16, out_dtype=F32,
         target=TARGET,
     ),
+    "matmul_decode_i8": plan_matmul(
+        rows=DeviceSize(0, 16), n=7_168, k=2_048, b_layout="nz", dtype=I8, target=TARGET
+    ),
 }  # fmt: skip
 
 CASES = {
     f"{dtype.value}-{out.value}-{b_layout}": plan_matmul(
-        rows=DeviceSize(0, 70), n=50, k=90, dtype=dtype, out_dtype=out, b_layout=b_layout,
-        target=TARGET, tile=SMALL,
+        rows=DeviceSize(0, 70),
+        n=50,
+        k=90,
+        dtype=dtype,
+        out_dtype=out,
+        b_layout=b_layout,
+        target=TARGET,
+        tile=SMALL,
     )
     for dtype, out in ((F32, F32), (BF16, BF16), (BF16, F32))
     for b_layout in ("nk", "nz")
 } | {
     "x-stays-f32": plan_matmul(
-        rows=DeviceSize(2, 20), n=300, k=90, dtype=F32, target=TARGET,
+        rows=DeviceSize(2, 20),
+        n=300,
+        k=90,
+        dtype=F32,
+        target=TARGET,
         tile=CubeTile(32, 32, 48, 32, x_stays=True),
     ),
     "x-stays-bf16": plan_matmul(
-        rows=DeviceSize(0, 20), n=300, k=90, dtype=BF16, b_layout="nz", target=TARGET,
+        rows=DeviceSize(0, 20),
+        n=300,
+        k=90,
+        dtype=BF16,
+        b_layout="nz",
+        target=TARGET,
         tile=CubeTile(32, 32, 48, 32, x_stays=True),
     ),
     "heads": plan_matmul(
-        rows=DeviceSize(0, 18), n=40, k=24, batch=3, dtype=F32, target=TARGET,
-        a=MatrixView(8, 3 * 40, 40), y=MatrixView(4, 3 * 48 + 5, 48),
+        rows=DeviceSize(0, 18),
+        n=40,
+        k=24,
+        batch=3,
+        dtype=F32,
+        target=TARGET,
+        a=MatrixView(8, 3 * 40, 40),
+        y=MatrixView(4, 3 * 48 + 5, 48),
     ),
     "planned-f32": plan_matmul(rows=DeviceSize(0, 40), n=300, k=520, dtype=F32, target=TARGET),
     "planned-bf16": plan_matmul(rows=DeviceSize(0, 40), n=300, k=520, dtype=BF16, target=TARGET),
     "large-tile": plan_matmul(
-        rows=DeviceSize(0, 200), n=300, k=300, dtype=BF16, target=TARGET,
+        rows=DeviceSize(0, 200),
+        n=300,
+        k=300,
+        dtype=BF16,
+        target=TARGET,
         tile=CubeTile(128, 256, 256, 64),
     ),
+}
+CASES |= {
+    f"i8-{b_layout}": plan_matmul(
+        rows=DeviceSize(0, 70), n=50, k=180, dtype=I8, b_layout=b_layout, target=TARGET,
+        tile=CubeTile(32, 32, 64, 32),
+    )
+    for b_layout in ("nk", "nz")
+} | {
+    "i8-heads": plan_matmul(
+        rows=DeviceSize(0, 18), n=40, k=56, batch=3, dtype=I8, target=TARGET,
+        a=MatrixView(8, 3 * 60, 60), y=MatrixView(4, 3 * 48 + 5, 48),
+    ),
+    "x-stays-i8": plan_matmul(
+        rows=DeviceSize(0, 20), n=300, k=180, dtype=I8, b_layout="nz", target=TARGET,
+        tile=CubeTile(32, 32, 96, 64, x_stays=True),
+    ),
+    "planned-i8": plan_matmul(rows=DeviceSize(0, 40), n=300, k=1_030, dtype=I8, target=TARGET),
     "far-blocks": plan_matmul(
         rows=DeviceSize(0, 2), n=65_570, k=20, dtype=BF16, b_layout="nz", target=TARGET,
     ),
@@ -107,9 +152,9 @@ def plans(draw: st.DrawFn) -> MatmulPlan:
     """Draw shapes, formats, layouts, views and tiles."""
     rows, n, k = draw(st.integers(1, 60)), draw(st.integers(1, 70)), draw(st.integers(1, 100))
     batch = draw(st.integers(1, 3))
-    dtype, out_dtype = draw(st.sampled_from([(F32, F32), (BF16, BF16), (BF16, F32)]))
+    dtype, out_dtype = draw(st.sampled_from([(F32, F32), (BF16, BF16), (BF16, F32), (I8, I32)]))
     gap = draw(st.integers(0, 9))
-    l0_k = draw(tile_sizes)
+    l0_k = draw(st.sampled_from([32, 64]) if dtype is I8 else tile_sizes)
     tile = CubeTile(draw(tile_sizes), draw(tile_sizes), l0_k * draw(st.integers(1, 3)), l0_k)
     return plan_matmul(
         rows=draw(st.sampled_from([rows, DeviceSize(0, rows)])), n=n, k=k, batch=batch,

@@ -21,7 +21,12 @@ ASCEND_910B3 = find_target("ascend910b3")
 
 targets = st.sampled_from([find_target(name) for name in target_names()])
 formats = st.sampled_from(
-    [(DType.F32, DType.F32), (DType.BF16, DType.BF16), (DType.BF16, DType.F32)]
+    [
+        (DType.F32, DType.F32),
+        (DType.BF16, DType.BF16),
+        (DType.BF16, DType.F32),
+        (DType.I8, DType.I32),
+    ]
 )
 layouts = st.sampled_from(["nk", "nz"])
 wide = st.one_of(st.integers(1, 600), st.sampled_from([7_168, 18_432, 65_535]))
@@ -43,6 +48,8 @@ def assert_instruction_ranges(plan: MatmulPlan | GroupedMatmulPlan) -> None:
     """Ranges of asc-devkit's pages of the copy, load, Mmad and Fixpipe calls, for every call."""
     tile, k0 = plan.tile, plan.product.k0
     assert all(size % 16 == 0 for size in (tile.m, tile.n, tile.l1_k, tile.l0_k))
+    assert tile.l1_k % k0 == 0
+    assert tile.l0_k % k0 == 0
     assert max(tile.m, tile.n, tile.l0_k) <= 4_095  # Mmad, nSize of Fixpipe
     assert tile.l0_k // k0 * max(1, tile.n // 16) <= 255  # repeatTimes of LoadData
     assert tile.l0_k // k0 <= 255
@@ -132,6 +139,15 @@ def test_heads_inside_a_row_do_not_overlap() -> None:
         (
             {"dtype": DType.F32, "out_dtype": DType.BF16},
             "matmul: no instruction multiplies f32 by f32 to bf16",
+        ),
+        (
+            {"dtype": DType.I8, "out_dtype": DType.BF16},
+            "matmul: no instruction multiplies i8 by i8 to bf16",
+        ),
+        (
+            {"dtype": DType.I8, "tile": CubeTile(16, 16, 64, 48)},
+            "matmul: tile 16 x 16 with k steps 64 and 48: m and n must be multiples of 16, "
+            "the steps of 32, the second step not above the first",
         ),
         ({"b_layout": "zn"}, "no weight layout is called `zn`"),
         (

@@ -12,7 +12,12 @@ from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 
-_RESULTS = {DType.F32: (DType.F32,), DType.BF16: (DType.F32, DType.BF16)}
+_RESULTS = {
+    DType.F32: (DType.F32,),
+    DType.BF16: (DType.F32, DType.BF16),
+    DType.I8: (DType.I32,),
+}
+_SUMS = {DType.F32: DType.F32, DType.BF16: DType.F32, DType.I8: DType.I32}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +30,7 @@ class CubeProduct:
         k: Terms of a sum.
         batch: Matrices ``W``.
         dtype: Element format of ``x`` and ``W``.
-        out_dtype: Element format of ``y``; sums are f32 in any case.
+        out_dtype: Element format of ``y``.
         b_layout: How one ``W`` is stored: ``nk`` is ``[n, k]`` (torch), ``nz`` is
             ``[ceil(k / k0), ceil16(n), k0]`` with k0 elements in 32 bytes, padding 0.
         a: View of ``x``.
@@ -50,6 +55,16 @@ class CubeProduct:
         return FRACTAL_ROW_BYTES // self.dtype.bytes
 
     @property
+    def sum_dtype(self) -> DType:
+        """Format of the sums in L0C: i32, which is exact, for i8, else f32."""
+        return _SUMS[self.dtype]
+
+    @property
+    def k_granule(self) -> int:
+        """What a k step is a multiple of: whole fractal rows, and 16 in any case."""
+        return max(FRACTAL_ROWS, self.k0)
+
+    @property
     def b_shape(self) -> tuple[int, int]:
         """Rows and columns of one ``W`` as stored."""
         return _stored_shape(self.n, self.k, self.k0, self.b_layout)
@@ -58,6 +73,11 @@ class CubeProduct:
 def blocks_in_one_copy(product: CubeProduct) -> bool:
     """Return whether the gap between two k blocks of a packed weight fits its 16 bits."""
     return round_up(product.n, FRACTAL_ROWS) - FRACTAL_ROWS <= MAX_ROW_STRIDE
+
+
+def default_result(dtype: DType) -> DType:
+    """Return the format a product of ``dtype`` has if nobody asks for another."""
+    return DType.I32 if dtype is DType.I8 else dtype
 
 
 def default_b_view(n: int, k: int, dtype: DType, b_layout: str, batch: int) -> MatrixView:
@@ -123,7 +143,7 @@ def _check_shape(family: str, product: CubeProduct) -> None:
             code="no-cube-format",
             reason=f"{family}: no instruction multiplies {product.dtype.value} by "
             f"{product.dtype.value} to {product.out_dtype.value}",
-            hint="supported: f32 to f32, bf16 to f32 or bf16",
+            hint="supported: f32 to f32, bf16 to f32 or bf16, i8 to i32",
         )
 
 

@@ -13,8 +13,13 @@ from ascendfx.codegen.ascendc.kernels.cube_product import CubeProduct, blocks_in
 from ascendfx.codegen.ascendc.kernels.cube_tile_plan import CubeMemory, CubeTile
 from ascendfx.ir.tensor_type import DType
 
-_CPP_TYPE = {DType.F32: "float", DType.BF16: "bfloat16_t"}
-_QUANT_MODE = {DType.F32: "NoQuant", DType.BF16: "F322BF16"}
+_CPP_TYPE = {
+    DType.F32: "float",
+    DType.BF16: "bfloat16_t",
+    DType.I8: "int8_t",
+    DType.I32: "int32_t",
+}
+_QUANT_MODE = {DType.F32: "NoQuant", DType.BF16: "F322BF16", DType.I32: "NoQuant"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +84,11 @@ def write_tile_code(out: CppWriter, code: TileCode) -> None:
         out.line()
         _write_load_w(out)
         out.line()
-        _write_multiply(out)
+        _write_multiply(out, code.product)
         out.line()
         _write_store(out, code.product)
         out.line()
-        _write_run(out, code.tile)
+        _write_run(out, code)
 
 
 def _write_constants(out: CppWriter, code: TileCode) -> None:
@@ -128,13 +133,14 @@ def _write_init(out: CppWriter, code: TileCode) -> None:
         kinds = ("In", "In", "Out")
         for kind, name, elements in zip(kinds, "xwy", code.elements, strict=True):
             out.line(f"{name}Gm.SetGlobalBuffer((__gm__ {kind}*){name}, {elements});")
+        sums = _CPP_TYPE[code.product.sum_dtype]
         x_buffers, x_k = (1, "((K + K0 - 1) / K0 * K0)") if code.tile.x_stays else (2, "L1_K")
         for name, buffers, size in (
             ("xL1", x_buffers, f"TILE_M * {x_k} * sizeof(In)"),
             ("wL1", 2, "TILE_N * L1_K * sizeof(In)"),
             ("xL0", 2, "TILE_M * L0_K * sizeof(In)"),
             ("wL0", 2, "TILE_N * L0_K * sizeof(In)"),
-            ("yL0", code.memory.l0c_buffers, "TILE_M * TILE_N * sizeof(float)"),
+            ("yL0", code.memory.l0c_buffers, f"TILE_M * TILE_N * sizeof({sums})"),
         ):
             out.line(f"pipe.InitBuffer({name}, {buffers}, {size});")
 
@@ -229,10 +235,11 @@ def _write_load_w(out: CppWriter) -> None:
         out.line("wL0.EnQue(b);")
 
 
-def _write_multiply(out: CppWriter) -> None:
+def _write_multiply(out: CppWriter, product: CubeProduct) -> None:
+    sums = _CPP_TYPE[product.sum_dtype]
     out.line("// y += x * W over the terms in L0; small products need the barrier (Mmad page).")
     with out.block(
-        "__aicore__ inline void Multiply(const LocalTensor<float>& y, uint32_t terms, bool first)"
+        f"__aicore__ inline void Multiply(const LocalTensor<{sums}>& y, uint32_t terms, bool first)"
     ):
         out.line("LocalTensor<In> a = xL0.DeQue<In>();")
         out.line("LocalTensor<In> b = wL0.DeQue<In>();")
@@ -246,9 +253,11 @@ def _write_multiply(out: CppWriter) -> None:
 
 
 def _write_store(out: CppWriter, product: CubeProduct) -> None:
-    out.line("// The sums to y, rounded once.")
+    sums = _CPP_TYPE[product.sum_dtype]
+    rounded = "as they are" if product.dtype is DType.I8 else "rounded once"
+    out.line(f"// The sums to y, {rounded}.")
     with out.block("__aicore__ inline void Store(uint64_t to)"):
-        out.line("LocalTensor<float> y = yL0.DeQue<float>();")
+        out.line(f"LocalTensor<{sums}> y = yL0.DeQue<{sums}>();")
         out.line("FixpipeParamsV220 p;")
         _write_fields(
             out,
@@ -259,16 +268,16 @@ def _write_store(out: CppWriter, product: CubeProduct) -> None:
             quantPre=f"QuantMode_t::{_QUANT_MODE[product.out_dtype]}",
             deqScalar="0",
         )
-        out.line("Fixpipe<Out, float, CFG_ROW_MAJOR>(yGm[to], y, p);")
+        out.line(f"Fixpipe<Out, {sums}, CFG_ROW_MAJOR>(yGm[to], y, p);")
         out.line("yL0.FreeTensor(y);")
 
 
-def _write_run(out: CppWriter, tile: CubeTile) -> None:
-    stays = tile.x_stays
+def _write_run(out: CppWriter, code: TileCode) -> None:
+    stays, sums = code.tile.x_stays, _CPP_TYPE[code.product.sum_dtype]
     x = "const LocalTensor<In>& x" if stays else "uint64_t xFrom"
     out.line("// One tile of y; offsets of its first row of x, first column of W, first element.")
     with out.block(f"__aicore__ inline void Run({x}, uint64_t wFrom, uint64_t yTo)"):
-        out.line("LocalTensor<float> y = yL0.AllocTensor<float>();")
+        out.line(f"LocalTensor<{sums}> y = yL0.AllocTensor<{sums}>();")
         with out.block("for (uint32_t k = 0; k < K; k += L1_K)"):
             out.line("const uint32_t depth = Smaller(L1_K, K - k);")
             if not stays:

@@ -25,11 +25,11 @@ _L1_TO_L0B = 128
 _L2_BYTES_PER_SECOND = 4.94e12  # of the chip; sample data_copy: GM to L1 with ND to NZ, hits in L2
 _MTE1_CYCLES = 50  # head of one LoadData
 _MMAD_CYCLES = 20  # head of one Mmad
-_CUBE_K = {DType.BF16: 16, DType.F32: 4}  # terms per cycle and fractal
+_CUBE_K = {DType.BF16: 16, DType.F32: 4, DType.I8: 32}  # terms per cycle and fractal
 _ROW_TILES = (16, 32, 64, 128, 256)
 _MODEL_ERROR = 0.05  # relative; how near the model comes to the published profile of the GEMM
 _MAX_COLUMNS = 256
-_MAX_L0_K = 256
+_MAX_L0_K = {DType.BF16: 256, DType.F32: 256, DType.I8: 512}
 _WIDE_K = 64  # k steps above this are multiples of it: 128 or 256 bytes of a row
 _MAX_STEPS = 16  # l1_k is at most this many l0_k
 
@@ -41,8 +41,8 @@ class CubeTile:
     Attributes:
         m: Rows, a multiple of 16.
         n: Columns, a multiple of 16.
-        l1_k: k step of one copy to L1, a multiple of 16.
-        l0_k: k step of one Mmad, a multiple of 16, not above ``l1_k``.
+        l1_k: k step of one copy to L1, a multiple of 16, for i8 of 32.
+        l0_k: k step of one Mmad, a multiple as well, not above ``l1_k``.
         x_stays: All of ``x`` lies in L1 for the whole kernel; only ``W`` streams.
     """
 
@@ -93,11 +93,12 @@ def check_tile(family: str, product: CubeProduct, tile: CubeTile, target: Target
         GraphError: Sizes are not whole fractals, or a memory is too small.
     """
     sizes = (tile.m, tile.n, tile.l1_k, tile.l0_k)
-    if any(size < FRACTAL_ROWS or size % FRACTAL_ROWS for size in sizes) or tile.l0_k > tile.l1_k:
+    wrong = any(size < FRACTAL_ROWS or size % FRACTAL_ROWS for size in sizes)
+    if wrong or tile.l0_k > tile.l1_k or _cuts_fractals(product, tile):
         raise GraphError(
             code="tile-shape",
             reason=f"{family}: tile {tile.m} x {tile.n} with k steps {tile.l1_k} and {tile.l0_k}: "
-            f"all four must be multiples of {FRACTAL_ROWS}, the second step not above the first",
+            f"{_wanted(product)}, the second step not above the first",
             hint="leave `tile` out to have one chosen",
         )
     if tile.x_stays and (product.batch > 1 or product.rows > tile.m):
@@ -121,6 +122,16 @@ def check_tile(family: str, product: CubeProduct, tile: CubeTile, target: Target
                 f"{tile.l0_k} needs {used:,} bytes of {name}, {target.name} has {limit:,}",
                 hint="leave `tile` out to have one chosen",
             )
+
+
+def _cuts_fractals(product: CubeProduct, tile: CubeTile) -> bool:
+    return any(step % product.k_granule for step in (tile.l1_k, tile.l0_k))
+
+
+def _wanted(product: CubeProduct) -> str:
+    if product.k_granule == FRACTAL_ROWS:
+        return f"all four must be multiples of {FRACTAL_ROWS}"
+    return f"m and n must be multiples of {FRACTAL_ROWS}, the steps of {product.k_granule}"
 
 
 def choose_tile(product: CubeProduct, target: Target, *, x_may_stay: bool) -> CubeTile:
@@ -191,13 +202,13 @@ def _w_copies(product: CubeProduct, tile: CubeTile) -> int:
 
 def _candidates(product: CubeProduct, target: Target) -> Iterator[CubeTile]:
     """Yield tiles that fit L0A and L0B; L1 and L0C are for the caller to check."""
-    size, k = product.dtype.bytes, round_up(product.k, FRACTAL_ROWS)
+    size, k = product.dtype.bytes, round_up(product.k, product.k_granule)
     rows, columns = round_up(product.rows, FRACTAL_ROWS), round_up(product.n, FRACTAL_ROWS)
     for m in (m for m in _ROW_TILES if m < 2 * rows):
         for n in range(FRACTAL_ROWS, min(columns, _MAX_COLUMNS) + 1, FRACTAL_ROWS):
             l0_k = min(target.l0a_buffer // (2 * m * size), target.l0b_buffer // (2 * n * size))
-            l0_k = min(l0_k, _MAX_L0_K, k)
-            granule = _WIDE_K if l0_k > _WIDE_K else FRACTAL_ROWS
+            l0_k = min(l0_k, _MAX_L0_K[product.dtype], k)
+            granule = _WIDE_K if l0_k > _WIDE_K else product.k_granule
             l0_k = l0_k // granule * granule
             for steps in (2**i for i in range(_MAX_STEPS.bit_length()) if l0_k):
                 l1_k = min(steps * l0_k, k)

@@ -8,6 +8,7 @@ from ascendfx.codegen.ascendc.kernels.cube_product import (
     CubeProduct,
     check_product,
     default_b_view,
+    default_result,
 )
 from ascendfx.codegen.ascendc.kernels.cube_tile_code import (
     TileCode,
@@ -70,9 +71,9 @@ def plan_grouped_matmul(
         experts: Matrices ``W``.
         n: Columns of ``y``.
         k: Terms of a sum.
-        dtype: Element format of ``x`` and ``W``, f32 or bf16.
+        dtype: Element format of ``x`` and ``W``: f32, bf16 or i8.
         target: The chip.
-        out_dtype: Element format of ``y``; by default that of ``x``.
+        out_dtype: Element format of ``y``; by default that of ``x``, i32 for i8.
         b_layout: ``nk`` or ``nz``, see `CubeProduct`.
         a: Where ``x`` lies; by default dense ``[pairs, k]``.
         b: Where ``W`` lies; by default dense, one matrix per expert.
@@ -88,7 +89,7 @@ def plan_grouped_matmul(
         k=k,
         batch=experts,
         dtype=dtype,
-        out_dtype=out_dtype or dtype,
+        out_dtype=out_dtype or default_result(dtype),
         b_layout=b_layout,
         a=a or dense(pairs, k),
         b=b or default_b_view(n, k, dtype, b_layout, experts),
@@ -163,7 +164,7 @@ def _write_head(out: CppWriter, plan: GroupedMatmulPlan, name: str, code: TileCo
             f"// {name}: y[p, :] = x[p, :] * W[e]^T for rows p of expert e.",
             f"// {product.batch} experts, at most {product.rows:,} rows, n {product.n:,}, "
             f"k {product.k:,}; {product.dtype.value} to {product.out_dtype.value}.",
-            f"// Sums in f32; W stored as {product.b_layout}.",
+            f"// Sums in {product.sum_dtype.value}; W stored as {product.b_layout}.",
             *plan_comment(code),
             f"// Split: the tiles [e, m, n] (n fastest) of all experts are dealt to {plan.blocks} "
             "blocks in turn.",

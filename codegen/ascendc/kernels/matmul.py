@@ -15,6 +15,7 @@ from ascendfx.codegen.ascendc.kernels.cube_product import (
     CubeProduct,
     check_product,
     default_b_view,
+    default_result,
 )
 from ascendfx.codegen.ascendc.kernels.cube_tile_code import (
     TileCode,
@@ -76,9 +77,9 @@ def plan_matmul(
         rows: Rows of every ``x[b]``; zero is allowed on the device.
         n: Columns of ``y``.
         k: Terms of a sum.
-        dtype: Element format of ``x`` and ``W``, f32 or bf16.
+        dtype: Element format of ``x`` and ``W``: f32, bf16 or i8.
         target: The chip.
-        out_dtype: Element format of ``y``; by default that of ``x``.
+        out_dtype: Element format of ``y``; by default that of ``x``, i32 for i8.
         batch: Independent products.
         b_layout: ``nk`` or ``nz``, see `CubeProduct`.
         a: Where ``x`` lies; by default dense ``[batch, rows, k]``.
@@ -96,7 +97,7 @@ def plan_matmul(
         k=k,
         batch=batch,
         dtype=dtype,
-        out_dtype=out_dtype or dtype,
+        out_dtype=out_dtype or default_result(dtype),
         b_layout=b_layout,
         a=a or dense(capacity, k, batch=batch),
         b=b or default_b_view(n, k, dtype, b_layout, batch),
@@ -158,7 +159,7 @@ def _write_head(out: CppWriter, plan: MatmulPlan, name: str, code: TileCode) -> 
             f"// {name}: y[b, r, :] = x[b, r, :] * W[b]^T.",
             f"// Batch {product.batch}, {rows}, n {product.n:,}, k {product.k:,}; "
             f"{product.dtype.value} to {product.out_dtype.value}.",
-            f"// Sums in f32; W stored as {product.b_layout}.",
+            f"// Sums in {product.sum_dtype.value}; W stored as {product.b_layout}.",
             *plan_comment(code),
             f"// Split: tile t of [b, m, n] (n fastest) goes to block t % {plan.blocks}.",
             '#include "kernel_operator.h"',
