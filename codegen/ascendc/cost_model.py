@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
-from ascendfx.codegen.ascendc.target import Target
+from ascendfx.codegen.ascendc.target import Rates, Target
 from ascendfx.codegen.ascendc.work import KernelWork, StepSizes, Work
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
@@ -93,8 +93,7 @@ def busy_seconds(work: Work, target: Target, step: StepSizes) -> Mapping[str, fl
         step: How large the step is.
     """
     numbers, rates, clock = work.numbers(step), target.rates, target.clock_mhz * 1e6
-    wide = numbers.format is DType.F32
-    products = rates.cube_products_f32 if wide else rates.cube_products
+    products = _products_per_cycle(numbers.format, rates)
     on_cube = numbers.products > 0
     memory = rates.cube_memory_efficiency if on_cube else rates.vector_memory_efficiency
     cube = target.cube_cores * products * clock * rates.cube_efficiency
@@ -105,6 +104,11 @@ def busy_seconds(work: Work, target: Target, step: StepSizes) -> Mapping[str, fl
         "cube": numbers.products / cube,
         "vector": numbers.vector_slots / vector,
     }
+
+
+def _products_per_cycle(dtype: DType, rates: Rates) -> int:
+    known = {DType.F32: rates.cube_products_f32, DType.I8: rates.cube_products_i8}
+    return known.get(dtype, rates.cube_products)
 
 
 def launch_cost(work: Work, target: Target, step: StepSizes) -> LaunchCost:

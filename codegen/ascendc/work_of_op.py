@@ -92,12 +92,16 @@ def bytes_of(*kinds: TensorType) -> Dim:
 
 
 def vector_slots_of(op: Op, operands: Types, results: Types) -> Dim:
-    """Return the slots of a token-wise operation or a row reduction, casts of bf16 included."""
+    """Return the slots of a token-wise operation or a row reduction, casts to f32 included."""
     narrow = sum(
-        _elements(kind) for kind in (*operands, *results) if kind.dtype in (DType.BF16, DType.F16)
+        _elements(kind) * _CASTS_TO_F32.get(kind.dtype, 0) for kind in (*operands, *results)
     )
     largest = max((*operands, *results), key=lambda kind: _order(_elements(kind)))
     return simplify_size(_elements(largest) * _SLOTS.get(type(op), 1) + narrow)
+
+
+_CASTS_TO_F32: Mapping[DType, int] = {DType.BF16: 1, DType.F16: 1, DType.I32: 1, DType.I8: 2}
+"""Casts between a format in memory and f32; int8 goes by way of half."""
 
 
 def _order(size: Dim) -> tuple[int, str]:

@@ -7,6 +7,9 @@ from ascendfx.ir.graph import Graph, GraphBuilder, Value
 from ascendfx.ir.op import Op
 from ascendfx.ir.tensor_type import DType, TensorType
 
+TINY = 2.0**-100
+"""A row that is smaller has this scale times 127."""
+
 
 class ChainGraph:
     """A graph under construction whose values all have one format."""
@@ -115,3 +118,41 @@ def elementwise(
     graph = ChainGraph(rows, dtype)
     a, b = graph.input(columns), graph.input(columns)
     return graph.build(make(graph, a, b))
+
+
+def quantize(graph: ChainGraph, x: Value) -> tuple[Value, Value]:
+    """Add the codes of the rows of ``x`` and their scales, ``[rows, 1]``."""
+    wide = graph.add(ops.Cast(DType.F32), x)
+    size = graph.add(ops.Maximum(), wide, graph.add(ops.Negate(), wide))
+    largest = graph.add(ops.ReduceMax((1,), keep=True), size)
+    floor = graph.add(ops.Maximum(), largest, graph.number(TINY, DType.F32))
+    scale = graph.add(ops.Multiply(), floor, graph.number(1 / 127, DType.F32))
+    nearest = graph.add(ops.Round(), graph.add(ops.Divide(), wide, scale))
+    bounded = graph.add(ops.Minimum(), nearest, graph.number(127.0, DType.F32))
+    bounded = graph.add(ops.Maximum(), bounded, graph.number(-127.0, DType.F32))
+    return graph.add(ops.Cast(DType.I8), bounded), scale
+
+
+def dequantize(graph: ChainGraph, sums: Value, scale: Value, columns: Value) -> Value:
+    """Add ``f32(sums) * scale * columns``."""
+    wide = graph.add(ops.Cast(DType.F32), sums)
+    return graph.add(ops.Multiply(), graph.add(ops.Multiply(), wide, scale), columns)
+
+
+def normed_codes(rows: int, columns: int) -> Graph:
+    """``y = rms_norm(x + r)`` as codes and scales; the sum is a result, too."""
+    graph = ChainGraph(rows, DType.BF16)
+    x, r, gain = graph.input(columns), graph.input(columns), graph.param(columns)
+    total = graph.add(ops.Add(), x, r)
+    return graph.build(total, *quantize(graph, graph.add(ops.RmsNorm(1e-6), total, gain)))
+
+
+def gated_codes(rows: int, columns: int) -> Graph:
+    """From the sums of gate and up projection to the codes of the next one."""
+    graph = ChainGraph(rows, DType.F32)
+    sums, scale = graph.input(2 * columns, dtype=DType.I32), graph.input(1)
+    both = dequantize(graph, sums, scale, graph.param(2 * columns))
+    gate = graph.add(ops.Slice(1, 0, columns), both)
+    up = graph.add(ops.Slice(1, columns, 2 * columns), both)
+    hidden = graph.add(ops.Swiglu(), gate, up)
+    return graph.build(hidden, *quantize(graph, hidden))

@@ -44,6 +44,17 @@ def test_positions_of_rows_are_chosen_like_rows() -> None:
     assert (y[49:] == -1).all()
 
 
+@pytest.mark.parametrize("columns", [32, 100, 7_168])
+def test_codes_are_rows_like_any_other(columns: int) -> None:
+    kernel = _kernel(columns, DType.I8)
+    random = np.random.default_rng(1)
+    table = random.integers(-128, 128, (_TABLE_ROWS, columns)).astype(np.int8)
+    ids = random.integers(0, _TABLE_ROWS, 100).astype(np.int32)
+    y = launch(kernel, {"table": table, "ids": ids}, 49)["y"].reshape(100, columns)
+    np.testing.assert_array_equal(y[:49], table[ids[:49]])
+    assert (y[49:] == -1).all()
+
+
 @pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
 @pytest.mark.parametrize("columns", [1, 7, 8, 9, 15, 16, 17, 31, 32, 33, 128])
 def test_rows_are_copied_for_every_remainder_of_a_block(columns: int, dtype: DType) -> None:

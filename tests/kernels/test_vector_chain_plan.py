@@ -21,7 +21,9 @@ from ascendfx.ir.tensor_type import DType, TensorType
 from tests.golden_file import Golden
 from tests.kernels.chain_graphs import (
     ChainGraph,
+    gated_codes,
     latent,
+    normed_codes,
     primitive_norm,
     query,
     residual_norm,
@@ -60,6 +62,8 @@ def test_values_in_use_keep_their_memory(
                 rotary(rows, heads, half, dtype, (False, True)),
                 query(rows, heads, columns, half, dtype),
                 latent(rows, columns, half, dtype),
+                normed_codes(rows, columns),
+                gated_codes(rows, 8 * columns),
             ]
         )
     )
@@ -104,7 +108,10 @@ def test_reasons_why_an_operation_does_not_join() -> None:
     ids = TensorType(DType.I32, (TOKENS, 64))
     assert _reject(ops.Argmax(), row) == "argmax is no operation of a chain"
     assert _reject(ops.Exp(), ids) == "i32[tokens, 64] is neither f32 nor bf16"
-    assert _reject(ops.Cast(DType.I32), row) == "the result is i32"
+    assert _reject(ops.Cast(DType.I32), row) == "no cast of bf16[tokens, 64] to i32"
+    assert _reject(ops.Cast(DType.BF16), ids) == "no cast of i32[tokens, 64] to bf16"
+    assert _reject(ops.Concat(1), ids, ids) == "i32[tokens, 64] is neither f32 nor bf16"
+    assert _reject(ops.Add(), ids, ids) == "i32[tokens, 64] is neither f32 nor bf16"
     assert _reject(ops.ReduceSum((0,)), row) == (
         "the reduction is over (0,), not over the last axis"
     )
@@ -128,6 +135,11 @@ def test_operations_that_join() -> None:
     assert can_join_chain(ops.Slice(2, 0, 32), (heads,)) is None
     assert can_join_chain(ops.Reshape((TOKENS, 256)), (heads,)) is None
     assert can_join_chain(ops.Cast(DType.F32), (row,)) is None
+    assert can_join_chain(ops.Cast(DType.I8), (row,)) is None
+    assert can_join_chain(ops.Round(), (row,)) is None
+    sums = TensorType(DType.I32, (TOKENS, 64))
+    assert can_join_chain(ops.Cast(DType.F32), (sums,)) is None
+    assert can_join_chain(ops.Slice(1, 0, 32), (sums,)) is None
 
 
 def test_a_refusal_names_the_operation() -> None:
@@ -164,6 +176,8 @@ def test_casts_do_not_round_in_the_middle_of_a_chain_unless_they_are_there_to_ro
         ("swiglu", swiglu(128, 18_432, DType.BF16)),
         ("query", query(128, 128, 128, 64, DType.BF16)),
         ("latent", latent(128, 512, 64, DType.BF16)),
+        ("normed_codes", normed_codes(128, 7_168)),
+        ("gated_codes", gated_codes(128, 2_048)),
     ],
 )
 def test_golden(golden: Golden, name: str, graph: Graph) -> None:

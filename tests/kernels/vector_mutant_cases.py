@@ -58,7 +58,7 @@ from tests.ir.packed_cases import states
 from tests.ir.tree_cases import depths_of
 from tests.kernels import sampling_mutant_cases, tree_mutant_cases
 from tests.kernels.attention_shapes import decode_shape
-from tests.kernels.chain_graphs import latent, residual_norm, rotary, swiglu
+from tests.kernels.chain_graphs import gated_codes, latent, residual_norm, rotary, swiglu
 from tests.kernels.drafting_case import Places
 from tests.kernels.vector_case import FEW_CORES, Array, random_array
 
@@ -347,11 +347,14 @@ def _chain(graph: Graph, rows: int, unified_buffer: int) -> Callable[[], Case]:
 
 
 def _case(kernel: Kernel, inputs: dict[str, Array], rows: tuple[int, ...]) -> Case:
-    """Fill the float inputs that are not given with random numbers."""
+    """Fill the inputs that are not given with random numbers, around 1 or, i32, around 1,000."""
     given = dict(inputs)
     for seed, argument in enumerate(kernel.arguments):
         if argument.direction is not Direction.OUT and argument.name not in {*given, "sizes"}:
-            given[argument.name] = random_array((argument.elements,), argument.dtype, seed)
+            numbers = random_array((argument.elements,), DType.F32, seed)
+            if argument.dtype is DType.I32:
+                numbers *= np.float32(1_000)
+            given[argument.name] = numbers.astype(argument.dtype.numpy)
     return Case(kernel, given, rows)
 
 
@@ -390,6 +393,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "norm": _chain(residual_norm(40, 200, DType.BF16), 40, 20_000),
     "latent": _chain(latent(40, 40, 12, DType.BF16), 40, 9_000),
     "rotary": _chain(rotary(40, 3, 24, DType.F32, (True, True)), 40, 9_000),
+    "codes": _chain(gated_codes(40, 40), 40, 20_000),
     "pieces": _chain(swiglu(5, 4_100, DType.BF16), 5, 100_000),
 }
 """Kernels by the name of their file of excuses."""

@@ -69,6 +69,19 @@ def test_f32_products_run_at_a_quarter_of_the_rate():
     assert ratio == pytest.approx(4)
 
 
+def test_products_of_codes_run_at_twice_the_rate_and_read_half_the_bytes():
+    codes = TensorType(DType.I8, (4096, 8192))
+    work = work_of_op(ops.Linear(), [codes, codes], [TensorType(DType.I32, (4096, 4096))], chosen=0)
+    wide = work_of_op(
+        ops.Linear(), [bf16(4096, 8192), bf16(4096, 8192)], [bf16(4096, 4096)], chosen=0
+    )
+    overhead = microseconds(Work(products=1))
+    ratio = (microseconds(wide) - overhead) / (microseconds(work) - overhead)
+    assert ratio == pytest.approx(2)
+    assert work.numbers(STEP).bytes == 2 * 4096 * 8192 + 4 * 4096 * 4096
+    assert wide.numbers(STEP).bytes == 4 * 4096 * 8192 + 2 * 4096 * 4096
+
+
 @pytest.mark.parametrize(("experts", "chosen", "rows"), [(16, 4, 3), (256, 8, 32), (8, 1, 20)])
 def test_expected_experts_are_the_mean_of_a_draw(experts, chosen, rows):
     random = np.random.default_rng(1)

@@ -24,6 +24,7 @@ CPP_TYPE: Mapping[DType, str] = {
     DType.F16: "half",
     DType.BF16: "bfloat16_t",
     DType.I32: "int32_t",
+    DType.I8: "int8_t",
 }
 
 _LARGEST_F32 = (2 - 2.0**-23) * 2.0**127

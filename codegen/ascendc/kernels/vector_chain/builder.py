@@ -4,7 +4,7 @@ An operand of the graph is, until then, a number, a view of a global tensor, or 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ascendfx.codegen.ascendc.hardware_units import BLOCK_FLOATS
 from ascendfx.codegen.ascendc.kernels.vector_chain.layout import (
@@ -33,6 +33,7 @@ from ascendfx.codegen.ascendc.kernels.vector_chain.program import (
     Widen,
 )
 from ascendfx.ir.diagnostic import OpTypeError
+from ascendfx.ir.tensor_type import DType
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ class View:
     argument: str
     view: GlobalView
     per_row: bool
+    dtype: DType = DType.F32
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,10 @@ class ChainBuilder:
         layout = self.layout(view)
         if layout.form is Form.SCALAR and not view.view.is_dense:
             raise OpTypeError("single columns of a longer row are not copied in one by one")
-        return self._add(Load(view.argument, view.view), layout)
+        loaded = self._add(Load(view.argument, view.view), layout)
+        if view.dtype is not DType.I8:
+            return loaded
+        return self._add(Widen(loaded.step, DType.F16), layout)
 
     def _join(self, parts: Parts) -> Local:
         offset = 0
@@ -232,7 +237,7 @@ class ChainBuilder:
         if count == own.columns:
             return operand
         if isinstance(operand, View) and step == 1:
-            return View(operand.argument, operand.view.part(start, count), operand.per_row)
+            return replace(operand, view=operand.view.part(start, count))
         if isinstance(operand, Repeated):
             return Repeated(self.columns(operand.operand, start, stop, step), operand.groups)
         if isinstance(operand, Parts) and step == 1:
@@ -268,7 +273,7 @@ class ChainBuilder:
             return Repeated(operand.operand, groups) if groups > 1 else operand.operand
         if not isinstance(operand, View):
             raise OpTypeError("some lines are not cut out of a computed value")
-        return View(operand.argument, operand.view.lines(start, groups), operand.per_row)
+        return replace(operand, view=operand.view.lines(start, groups))
 
     def regroup(self, operand: Operand, groups: int, columns: int) -> Operand:
         """Return the elements of each row as other lines."""
@@ -278,7 +283,7 @@ class ChainBuilder:
         if isinstance(operand, View):
             view = operand.view.regroup(groups, columns)
             if view is not None:
-                return View(operand.argument, view, operand.per_row)
+                return replace(operand, view=view)
         source = self.local(operand)
         if own.columns % BLOCK_FLOATS or columns % BLOCK_FLOATS:
             raise OpTypeError(
@@ -295,18 +300,20 @@ class ChainBuilder:
         layout = line_layout(own.groups, 2 * own.columns, per_row=own.per_row)
         return self._add(Interleave(steps[0].step, steps[1].step), layout)
 
-    def store(self, argument: str, operand: Operand, view: GlobalView) -> None:
-        """Append the copies that write an operand to a view of an argument."""
+    def store(
+        self, argument: str, operand: Operand, view: GlobalView, dtype: DType = DType.F32
+    ) -> None:
+        """Append the copies that write an operand to a view of an argument of format ``dtype``."""
         if isinstance(operand, Parts):
             start = 0
             for part in operand.parts:
                 columns = self.layout(part).columns
-                self.store(argument, part, view.part(start, columns))
+                self.store(argument, part, view.part(start, columns), dtype)
                 start += columns
             return
         if isinstance(operand, Repeated) and operand.groups <= _FEW_GROUPS:
             for group in range(operand.groups):
-                self.store(argument, operand.operand, view.lines(group, 1))
+                self.store(argument, operand.operand, view.lines(group, 1), dtype)
             return
         if isinstance(operand, Number):
             raise OpTypeError("a constant is no result")
@@ -316,6 +323,8 @@ class ChainBuilder:
             raise OpTypeError("single columns of a longer row are not written one by one")
         if not layout.per_row:
             raise OpTypeError("a value that is the same for all rows is no result")
+        if dtype is DType.I8:  # by way of half, which holds every code
+            source = self._add(Narrow(source.step, DType.F16), layout)
         self.steps.append(Store(argument, source.step, view))
         self.layouts.append(layout)
         self.origins.append("")

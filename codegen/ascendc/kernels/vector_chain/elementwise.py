@@ -39,6 +39,9 @@ _COMMUTATIVE: Mapping[type[Op], str] = {
 }
 _LARGEST_POWER = 8
 
+NEAREST = "Nearest"
+"""Stands for a cast of f32 to whole numbers in f32, ties to even."""
+
 
 def divide(builder: ChainBuilder, left: Operand, right: Operand) -> Operand:
     """Append a quotient."""
@@ -94,11 +97,14 @@ def _swiglu(builder: ChainBuilder, op: Op, operands: tuple[Operand, ...]) -> Ope
 
 
 def _cast(builder: ChainBuilder, op: Op, operands: tuple[Operand, ...]) -> Operand:
-    """Do nothing: values are f32 until they are stored, and rounded once."""
-    del builder
-    if not isinstance(op, ops.Cast) or not op.dtype.is_float:
-        raise OpTypeError("only casts between floats")
+    """Do nothing: values are f32 until they are stored, and rounded once; codes are whole."""
+    del builder, op
     return operands[0]
+
+
+def _round(builder: ChainBuilder, op: Op, operands: tuple[Operand, ...]) -> Operand:
+    del op
+    return builder.apply(NEAREST, operands[0])
 
 
 def _binary(builder: ChainBuilder, op: Op, operands: tuple[Operand, ...]) -> Operand:
@@ -163,6 +169,7 @@ ELEMENTWISE: Mapping[type[Op], Lowering] = {
     ops.Power: _power,
     ops.Reciprocal: _reciprocal,
     ops.Relu: _unary,
+    ops.Round: _round,
     ops.Rsqrt: _rsqrt,
     ops.Sigmoid: _sigmoid,
     ops.Silu: _silu,

@@ -1,6 +1,7 @@
 """Text of the steps that move data between global and local memory."""
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.kernels.vector_chain.cast_text import Lines, write_cast
 from ascendfx.codegen.ascendc.kernels.vector_chain.layout import Form, GlobalView, Layout
 from ascendfx.codegen.ascendc.kernels.vector_chain.plan import queue_name, queue_pitch
 from ascendfx.codegen.ascendc.kernels.vector_chain.program import Load, Store
@@ -10,19 +11,21 @@ from ascendfx.ir.tensor_type import DType
 
 
 def write_load(out: CppWriter, text: TileText, i: int, step: Load) -> None:
-    """Copy a view in and on into the arena, widening bf16; some f32 is used where it lands."""
+    """Copy a view in and on into the arena, as f32 or half; some f32 is used where it lands."""
     dtype, layout = text.dtype(step.argument), text.layout(i)
     queued = text.is_queued(i)
     queue = f"v{i}Queue" if queued else queue_name(step, dtype)
     local = f"v{i}" if queued else f"{step.argument}Local{i}"
     with through_queue(out, queue, local, CPP_TYPE[dtype]):
         _write_transfer(out, text, step.argument, step.view, layout, local, inward=True)
-    if not queued and dtype is DType.F32:
+    if queued:
+        return
+    if dtype is DType.F32:
         out.line(f"DataCopy(v{i}, {local}, {text.elements(layout)});")
-        out.line(f"{queue}.FreeTensor({local});")
-    elif not queued:
-        _write_cast(out, text, layout, f"v{i}", local, widen=True)
-        out.line(f"{queue}.FreeTensor({local});")
+    else:
+        sides = (_converted(f"v{i}", layout, dtype), (local, queue_pitch(layout.columns, dtype)))
+        write_cast(out, text, layout, sides, "CAST_RINT" if dtype is DType.I32 else "CAST_NONE")
+    out.line(f"{queue}.FreeTensor({local});")
 
 
 def write_store(out: CppWriter, text: TileText, i: int, step: Store) -> None:
@@ -33,25 +36,18 @@ def write_store(out: CppWriter, text: TileText, i: int, step: Store) -> None:
         if dtype is DType.F32:
             out.line(f"DataCopy({local}, v{step.source}, {text.elements(layout)});")
         else:
-            _write_cast(out, text, layout, local, f"v{step.source}", widen=False)
+            source = _converted(f"v{step.source}", layout, dtype)
+            sides = ((local, queue_pitch(layout.columns, dtype)), source)
+            write_cast(out, text, layout, sides, "CAST_NONE" if dtype is DType.I8 else "CAST_RINT")
     _write_transfer(out, text, step.argument, step.view, layout, local, inward=False)
     out.line(f"{queue}.FreeTensor({local});")
 
 
-def _write_cast(
-    out: CppWriter, text: TileText, layout: Layout, target: str, source: str, *, widen: bool
-) -> None:
-    mode = "CAST_NONE" if widen else "CAST_RINT"
-    queue = queue_pitch(layout.columns, DType.BF16)
-    if layout.form is Form.SCALAR or queue == layout.pitch or text.plan.tile.piece:
-        out.line(f"Cast({target}, {source}, RoundMode::{mode}, {text.elements(layout)});")
-        return
-    to, from_ = (layout.pitch, queue) if widen else (queue, layout.pitch)
-    with out.block(f"for (uint32_t line = 0; line < {text.lines(layout)}; ++line)"):
-        out.line(
-            f"Cast({target}[line * {to}], {source}[line * {from_}], RoundMode::{mode}, "
-            f"{layout.pitch});"
-        )
+def _converted(value: str, layout: Layout, dtype: DType) -> Lines:
+    """Return what a queue of format ``dtype`` is cast from or to: f32, but half for codes."""
+    if dtype is DType.I8:
+        return f"{value}.ReinterpretCast<half>()", layout.half_pitch
+    return value, layout.pitch
 
 
 def _write_transfer(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.hardware_units import BLOCK_FLOATS, MAX_REPEAT_STRIDE, REPEAT_FLOATS
+from ascendfx.codegen.ascendc.kernels.vector_chain.cast_text import write_cast
 from ascendfx.codegen.ascendc.kernels.vector_chain.layout import Form, Layout
 from ascendfx.codegen.ascendc.kernels.vector_chain.program import (
     Apply,
@@ -28,7 +29,8 @@ from ascendfx.codegen.ascendc.kernels.vector_chain.tables import (
     uses_pattern,
 )
 from ascendfx.codegen.ascendc.kernels.vector_chain.tile_text import TileText, index, signed, times
-from ascendfx.codegen.ascendc.kernels.vector_kernel import float_literal
+from ascendfx.codegen.ascendc.kernels.vector_kernel import CPP_TYPE, float_literal
+from ascendfx.ir.tensor_type import DType
 
 _LONGEST_STRIDE = MAX_REPEAT_STRIDE * BLOCK_FLOATS
 """Elements a repeat stride reaches."""
@@ -41,6 +43,8 @@ def write_step(out: CppWriter, text: TileText, i: int, step: Step) -> None:  # n
     match step:
         case Fill():
             out.line(f"Duplicate(v{i}, {float_literal(step.value)}, 8);")
+        case Apply(instruction="Nearest"):
+            out.line(f"Cast(v{i}, v{step.source}, RoundMode::CAST_RINT, {text.elements(layout)});")
         case Apply():
             out.line(f"{step.instruction}(v{i}, v{step.source}, {elements});")
         case ApplyNumber():
@@ -49,13 +53,12 @@ def write_step(out: CppWriter, text: TileText, i: int, step: Step) -> None:  # n
         case Combine():
             _write_combine(out, text, i, step)
         case Narrow():
-            narrow = f"v{i}.ReinterpretCast<bfloat16_t>()"
-            out.line(
-                f"Cast({narrow}, v{step.source}, RoundMode::CAST_RINT, {text.elements(layout)});"
-            )
+            narrow = (f"v{i}.ReinterpretCast<{CPP_TYPE[step.dtype]}>()", _half_pitch(layout, step))
+            write_cast(out, text, layout, (narrow, (f"v{step.source}", layout.pitch)), "CAST_RINT")
         case Widen():
-            narrow = f"v{step.source}.ReinterpretCast<bfloat16_t>()"
-            out.line(f"Cast(v{i}, {narrow}, RoundMode::CAST_NONE, {text.elements(layout)});")
+            narrow = f"v{step.source}.ReinterpretCast<{CPP_TYPE[step.dtype]}>()"
+            source = (narrow, _half_pitch(layout, step))
+            write_cast(out, text, layout, ((f"v{i}", layout.pitch), source), "CAST_NONE")
         case Reduce():
             _write_reduce(out, text, i, step)
         case Pack():
@@ -75,6 +78,10 @@ def write_step(out: CppWriter, text: TileText, i: int, step: Step) -> None:  # n
             _write_repeat(out, text, i, step)
         case _:
             raise TypeError(f"not a computing step: {step}")
+
+
+def _half_pitch(layout: Layout, step: Narrow | Widen) -> int:
+    return layout.half_pitch if step.dtype is DType.F16 else layout.pitch
 
 
 def _write_reduce(out: CppWriter, text: TileText, i: int, step: Reduce) -> None:

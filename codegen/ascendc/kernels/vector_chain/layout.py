@@ -3,7 +3,7 @@
 import enum
 from dataclasses import dataclass
 
-from ascendfx.codegen.ascendc.hardware_units import BLOCK_FLOATS, round_up
+from ascendfx.codegen.ascendc.hardware_units import BLOCK_BYTES, BLOCK_FLOATS, round_up
 
 
 class Form(enum.Enum):
@@ -36,6 +36,20 @@ class Layout:
         if self.form is Form.SCALAR:
             return 1
         return round_up(self.columns, BLOCK_FLOATS)
+
+    @property
+    def half_pitch(self) -> int:
+        """Elements from line to line of 16-bit numbers that an int8 line is converted from or to.
+
+        Lines follow each other if they are whole int8 blocks; else each starts where its f32 does,
+        which is a block's start in any case.
+        """
+        return self.pitch if self.codes_are_whole else 2 * self.pitch
+
+    @property
+    def codes_are_whole(self) -> bool:
+        """Whether int8 lines of a queue follow each other as the f32 lines do."""
+        return self.form is not Form.LINE or self.pitch % BLOCK_BYTES == 0
 
     def elements(self, rows: int) -> int:
         """Return the f32 elements of a tile of ``rows`` token rows."""

@@ -28,6 +28,19 @@ from ascendfx.ir.size import Dim
 from ascendfx.ir.tensor_type import DType, TensorType
 
 _FORMATS = (DType.F32, DType.BF16)
+"""Formats that operations of a chain compute with."""
+
+_READ = (*_FORMATS, DType.I32, DType.I8)
+"""Formats of inputs; integers are only moved and cast."""
+
+_WRITTEN = (*_FORMATS, DType.I8)
+
+_CASTS = {
+    **dict.fromkeys(_FORMATS, _WRITTEN),
+    DType.I32: (DType.F32,),  # to bf16 it would be rounded twice
+    DType.I8: _FORMATS,
+}
+"""Casts of a chain: from, to."""
 
 COMPUTING: Mapping[type[Op], Lowering] = {
     **ELEMENTWISE,
@@ -35,6 +48,9 @@ COMPUTING: Mapping[type[Op], Lowering] = {
     ops.Rotary: lower_rotary,
 }
 """Operations that become vector instructions; the others of a chain only move data."""
+
+_LABELS: tuple[type[Op], ...] = (ops.Expand, ops.Reshape, ops.Slice)
+"""Operations that choose what is copied in, whatever its format."""
 
 MOVING: tuple[type[Op], ...] = (ops.Concat, ops.Expand, ops.Reshape, ops.Slice)
 
@@ -117,15 +133,18 @@ class _Lowering:
         groups, columns = self._lines(node, node.types[0].shape[1:])
         row = self._row_view(node, view, groups * columns)
         whole = GlobalView(row.offset, row.stride, groups, columns, columns)
-        self._operands[value] = View(name, whole, per_row=True)
+        self._operands[value] = View(name, whole, per_row=True, dtype=node.types[0].dtype)
         meaning = node.op.name if isinstance(node.op, ops.Input) else ""
-        return self._argument(name, node.types[0], meaning, row, groups * columns)
+        return self._argument(name, node.types[0], meaning, row, groups * columns, formats=_READ)
 
     def _parameter(self, value: Value, name: str) -> Argument:
         node = self._graph.nodes[value.node]
         groups, columns = self._lines(node, node.types[0].shape)
         self._operands[value] = View(
-            name, GlobalView(0, 0, groups, columns, columns), per_row=False
+            name,
+            GlobalView(0, 0, groups, columns, columns),
+            per_row=False,
+            dtype=node.types[0].dtype,
         )
         meaning = node.op.name if isinstance(node.op, ops.Param) else ""
         check_format(self._graph, node, node.types[0])
@@ -142,18 +161,26 @@ class _Lowering:
                 name,
                 self._operands[value],
                 GlobalView(row.offset, row.stride, groups, columns, columns),
+                kind.dtype,
             )
         except OpTypeError as error:
             raise self._refusal(node, error.reason) from error
         return self._argument(name, kind, f"%{value.node}", row, groups * columns)
 
     def _argument(
-        self, name: str, kind: TensorType, meaning: str, row: RowView, length: int
+        self,
+        name: str,
+        kind: TensorType,
+        meaning: str,
+        row: RowView,
+        length: int,
+        *,
+        formats: tuple[DType, ...] = _WRITTEN,
     ) -> Argument:
-        if kind.dtype not in _FORMATS:
+        if kind.dtype not in formats:
             raise GraphError(
                 code="not-a-chain",
-                reason=f"{self._graph.name}: {meaning} is {kind}, a chain takes f32 and bf16",
+                reason=f"{self._graph.name}: {meaning} is {kind}, a chain has {_told(formats)}",
                 hint="insert a cast",
             )
         elements = row.offset + (self._rows.capacity - 1) * row.stride + length
@@ -224,16 +251,21 @@ class _Lowering:
         )
 
 
+def _told(formats: tuple[DType, ...]) -> str:
+    *names, last = (each.value for each in formats)
+    return f"{', '.join(names)} and {last}"
+
+
 def check_format(graph: Graph, node: Node, kind: TensorType) -> None:
     """Check that a parameter has a format the vector unit reads.
 
     Raises:
         GraphError: It has not.
     """
-    if kind.dtype not in _FORMATS:
+    if kind.dtype not in _READ:
         raise GraphError(
             code="not-a-chain",
-            reason=f"{graph.name}: {kind}: a chain takes f32 and bf16",
+            reason=f"{graph.name}: {kind}: a chain has {_told(_READ)}",
             location=node.location,
             hint="insert a cast",
         )
@@ -255,11 +287,14 @@ def can_join_chain(op: Op, types: tuple[TensorType, ...]) -> str | None:
         return None
     if type(op) not in COMPUTING and not isinstance(op, MOVING):
         return f"{op.mnemonic} is no operation of a chain"
-    wrong = next((kind for kind in types if kind.dtype not in _FORMATS), None)
-    if wrong is not None:
-        return f"{wrong} is neither f32 nor bf16"
-    if isinstance(op, ops.Cast) and op.dtype not in _FORMATS:
-        return f"the result is {op.dtype.value}"
+    if isinstance(op, ops.Cast):
+        if op.dtype not in _CASTS.get(types[0].dtype, ()):
+            return f"no cast of {types[0]} to {op.dtype.value}"
+    else:
+        formats = _READ if isinstance(op, _LABELS) else _FORMATS
+        wrong = next((kind for kind in types if kind.dtype not in formats), None)
+        if wrong is not None:
+            return f"{wrong} is neither f32 nor bf16"
     deep = next((kind for kind in types if kind.rank > 3), None)
     if deep is not None:
         return f"{deep} has more than two axes besides the rows"

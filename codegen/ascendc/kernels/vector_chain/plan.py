@@ -43,6 +43,13 @@ _PIECE = 2_048
 _COPIES = ((2, 2), (2, 1), (1, 1))
 """Buffers per input and output queue, in order of preference: overlap is given up last."""
 
+_QUEUE_NAMES = {
+    DType.F32: "Float",
+    DType.BF16: "Bfloat",
+    DType.I32: "Integer",
+    DType.I8: "Code",
+}
+
 _QUEUES = (BufferKind.INPUT, BufferKind.OUTPUT)
 
 _MAX_LINES = BLOCK_FLOATS * MAX_REPEATS
@@ -256,7 +263,7 @@ def _queues(request: _Request, tile: Tile) -> list[LocalBuffer]:
 def queue_name(step: Load | Store, dtype: DType) -> str:
     """Return the shared queue of a copy."""
     direction = "in" if isinstance(step, Load) else "out"
-    return f"{direction}{'Float' if dtype is DType.F32 else 'Bfloat'}Queue"
+    return f"{direction}{_QUEUE_NAMES[dtype]}Queue"
 
 
 def queue_bytes(program: ChainProgram, i: int, dtype: DType, tile: Tile) -> int:

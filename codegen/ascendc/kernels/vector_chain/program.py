@@ -26,7 +26,7 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Copy a view of an argument in and widen it to f32."""
+    """Copy a view of an argument in and convert it to f32, int8 to half in the front half only."""
 
     argument: str
     view: GlobalView
@@ -67,16 +67,18 @@ class Combine:
 
 @dataclass(frozen=True, slots=True)
 class Narrow:
-    """The values rounded to bf16, in the front half of the storage."""
+    """The values rounded to a 16-bit format; see `Layout.half_pitch` for where lines start."""
 
     source: int
+    dtype: DType = DType.BF16
 
 
 @dataclass(frozen=True, slots=True)
 class Widen:
-    """What a `Narrow` rounded, as f32."""
+    """16-bit values as f32."""
 
     source: int
+    dtype: DType = DType.BF16
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +143,7 @@ class Relabel:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Round to the argument's format and copy out."""
+    """Round to the argument's format and copy out; int8 from halves."""
 
     argument: str
     source: int

@@ -1,0 +1,122 @@
+"""Chains that make int8 codes, and that make numbers of codes and of their sums, bit for bit."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from ascendfx.codegen.ascendc.kernel import DeviceSize
+from ascendfx.codegen.ascendc.kernels.vector_chain import emit_vector_chain, plan_vector_chain
+from ascendfx.ir import ops
+from ascendfx.ir.graph import Graph
+from ascendfx.ir.tensor_type import DType
+from tests.kernels.chain_graphs import TINY, ChainGraph, dequantize, gated_codes, quantize
+from tests.kernels.vector_case import FEW_CORES, Array, launch, random_array
+
+ROWS = 21
+REMAINDERS = pytest.mark.parametrize("columns", [2, 8, 17, 24, 31, 32, 33, 64, 100, 7_168])
+
+
+def codes_of(x: Array) -> tuple[Array, Array]:
+    """Return codes and scales of rows, every operation rounded to f32."""
+    wide = x.astype(np.float32)
+    largest = np.maximum(np.abs(wide).max(1, keepdims=True), np.float32(TINY))
+    scale = largest * np.float32(1 / 127)
+    return np.clip(np.rint(wide / scale), -127, 127).astype(np.int8), scale
+
+
+def run_chain(graph: Graph, inputs: Sequence[Array], rows: int = ROWS) -> list[Array]:
+    """Return the outputs of the first ``rows`` rows, ``[rows, columns]``; check the others."""
+    plan = plan_vector_chain(graph, rows=DeviceSize(0, ROWS), target=FEW_CORES)
+    names = [each.name for each in plan.program.inputs]
+    out = launch(emit_vector_chain(plan, "codes"), dict(zip(names, inputs, strict=True)), rows)
+    results: list[Array] = []
+    for i, kind in enumerate(graph.output_types):
+        tensor = out[f"y{i}"].reshape(ROWS, -1)
+        rest = tensor[rows:]
+        assert (np.isnan(rest) if kind.dtype.is_float else rest == -1).all()
+        results.append(tensor[:rows])
+    return results
+
+
+def samples(columns: int, dtype: DType = DType.BF16) -> Array:
+    """Return rows of different sizes, one of them zero, one with all quotients halfway."""
+    x = random_array((ROWS, columns), DType.F32, columns)
+    x *= np.float32(2.0) ** np.arange(-10, ROWS - 10, dtype=np.float32)[:, None]
+    x[3] = 0
+    x[5] = np.arange(columns) % 127 + 0.5
+    x[5, -1] = 127
+    return x.astype(dtype.numpy)
+
+
+@REMAINDERS
+def test_codes_and_scales_are_those_of_float32(columns: int) -> None:
+    graph = ChainGraph(ROWS, DType.BF16)
+    x = samples(columns)
+    chain = graph.build(*quantize(graph, graph.input(columns)))
+    codes, scales = codes_of(x)
+    for rows in (0, 1, ROWS):
+        found = run_chain(chain, [x], rows)
+        np.testing.assert_array_equal(found[0], codes[:rows])
+        np.testing.assert_array_equal(found[1], scales[:rows])
+    assert codes.min() == -127
+    assert codes.max() == 127
+
+
+@REMAINDERS
+def test_sums_of_products_become_bfloat16(columns: int) -> None:
+    graph = ChainGraph(ROWS, DType.F32)
+    sums, scale = graph.input(columns, dtype=DType.I32), graph.input(1)
+    number = dequantize(graph, sums, scale, graph.param(columns))
+    chain = graph.build(graph.add(ops.Cast(DType.BF16), number))
+    given = np.random.default_rng(0).integers(-(2**31), 2**31, (ROWS, columns)).astype(np.int32)
+    s, t = random_array((ROWS, 1), DType.F32, 1), random_array((columns,), DType.F32, 2)
+    wanted = (given.astype(np.float32) * s * t).astype(DType.BF16.numpy)
+    for rows in (1, ROWS):
+        np.testing.assert_array_equal(run_chain(chain, [given, s, t], rows)[0], wanted[:rows])
+
+
+@REMAINDERS
+def test_codes_become_numbers(columns: int) -> None:
+    graph = ChainGraph(ROWS, DType.F32)
+    codes, scale = graph.input(columns, dtype=DType.I8), graph.input(1)
+    wide = graph.add(ops.Cast(DType.F32), codes)
+    chain = graph.build(graph.add(ops.Multiply(), wide, scale))
+    given = np.random.default_rng(0).integers(-128, 128, (ROWS, columns)).astype(np.int8)
+    s = random_array((ROWS, 1), DType.F32, 1)
+    np.testing.assert_array_equal(run_chain(chain, [given, s])[0], given.astype(np.float32) * s)
+
+
+def test_long_rows_go_in_pieces() -> None:
+    columns = 5_001
+    graph = ChainGraph(ROWS, DType.F32)
+    sums, codes = graph.input(columns, dtype=DType.I32), graph.input(columns, dtype=DType.I8)
+    half = graph.add(ops.Multiply(), graph.add(ops.Cast(DType.F32), sums), graph.number(0.5))
+    total = graph.add(ops.Add(), half, graph.add(ops.Cast(DType.F32), codes))
+    chain = graph.build(graph.add(ops.Cast(DType.I8), graph.add(ops.Round(), total)))
+    plan = plan_vector_chain(chain, rows=DeviceSize(0, ROWS), target=FEW_CORES)
+    assert plan.pieces > 1
+    random = np.random.default_rng(0)
+    a = random.integers(-100, 100, (ROWS, columns)).astype(np.int32)
+    b = random.integers(-77, 77, (ROWS, columns)).astype(np.int8)
+    wanted = np.rint(a * np.float32(0.5) + b).astype(np.int8)
+    np.testing.assert_array_equal(run_chain(chain, [a, b])[0], wanted)
+
+
+@pytest.mark.parametrize("columns", [24, 96, 2_048])
+def test_products_to_gated_codes_are_one_chain(columns: int) -> None:
+    given = np.random.default_rng(0).integers(-9_999, 9_999, (ROWS, 2 * columns)).astype(np.int32)
+    s = np.abs(random_array((ROWS, 1), DType.F32, 1)) * np.float32(1e-3)
+    t = random_array((2 * columns,), DType.F32, 2)
+    found, codes, scales = run_chain(gated_codes(ROWS, columns), [given, s, t])
+    wanted_codes, wanted_scales = codes_of(found)
+    np.testing.assert_array_equal(codes, wanted_codes)
+    np.testing.assert_array_equal(scales, wanted_scales)
+
+
+def test_rounding_takes_the_even_of_two_neighbours() -> None:
+    graph = ChainGraph(ROWS, DType.F32)
+    chain = graph.build(graph.add(ops.Round(), graph.input(8)))
+    row = np.array([0.5, 1.5, 2.5, -0.5, -1.5, -2.5, 1e9, 0.49999997], np.float32)
+    x = np.tile(row, (ROWS, 1))
+    np.testing.assert_array_equal(run_chain(chain, [x])[0], np.rint(x))
