@@ -43,6 +43,7 @@ _MOVEMENTS: tuple[type[Op], ...] = (
     ops.MoveEntries,
     ops.PackRows,
     ops.RouteTopk,
+    ops.RowGroups,
     ops.SampleDrafts,
     ops.SampleTokens,
     ops.ShiftTokens,

@@ -31,6 +31,7 @@ from ascendfx.codegen.ascendc.kernels.latent_decode_attention import plan_latent
 from ascendfx.codegen.ascendc.kernels.pack_rows import emit_pack_rows, plan_pack_rows
 from ascendfx.codegen.ascendc.kernels.route_topk import emit_route_topk, plan_route_topk
 from ascendfx.codegen.ascendc.kernels.route_topk_plan import Routing, Scoring
+from ascendfx.codegen.ascendc.kernels.row_groups import emit_row_groups, plan_row_groups
 from ascendfx.codegen.ascendc.kernels.sample_drafts import (
     emit_sample_drafts,
     plan_sample_drafts,
@@ -337,6 +338,12 @@ def _draft() -> Case:
     return _case(emit_sample_drafts(plan, "drafts"), places.inputs, (0, 1, 53, count))
 
 
+def _row_groups() -> Case:
+    plan = plan_row_groups(rows=DeviceSize(0, 5_000), groups=9, target=FEW_CORES)
+    ends = np.cumsum([3, 0, 170, 1, 0, 2_100, 2, 0, 2_500]).astype(np.int32)
+    return _case(emit_row_groups(plan, "row_groups"), {"ends": ends}, (0, 1, 2_276, 4_776, 5_000))
+
+
 def _chain(graph: Graph, rows: int, unified_buffer: int) -> Callable[[], Case]:
     def make() -> Case:
         target = replace(FEW_CORES, unified_buffer=unified_buffer)
@@ -372,6 +379,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "merge_f32": _merge(DType.F32),
     "merge_bf16": _merge(DType.BF16),
     "combine": _combine,
+    "row_groups": _row_groups,
     "dispatch": _dispatch,
     "route": _route,
     "draft": _draft,

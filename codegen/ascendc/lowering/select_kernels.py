@@ -29,6 +29,7 @@ from ascendfx.codegen.ascendc.lowering.select_movements import (
     select_dispatch_experts,
     select_gather_rows,
     select_route_topk,
+    select_row_groups,
 )
 from ascendfx.codegen.ascendc.lowering.select_products import (
     select_grouped_linear,
@@ -71,6 +72,7 @@ from ascendfx.ir.ops import (
     PackRows,
     RaggedAttention,
     RouteTopk,
+    RowGroups,
     SampleDrafts,
     SampleTokens,
     ShiftTokens,
@@ -95,6 +97,7 @@ _FAMILIES: Mapping[type[Op], Callable[[GraphContext, int], KernelStep]] = {
     MoveEntries: select_move_entries,
     PackRows: select_pack_rows,
     RouteTopk: select_route_topk,
+    RowGroups: select_row_groups,
     SampleDrafts: select_sample_drafts,
     SampleTokens: select_sample_tokens,
     ShiftTokens: select_shift_tokens,

@@ -12,6 +12,7 @@ from ascendfx.codegen.ascendc.kernels.dispatch_experts import (
 from ascendfx.codegen.ascendc.kernels.gather_rows import emit_gather_rows, plan_gather_rows
 from ascendfx.codegen.ascendc.kernels.route_topk import emit_route_topk, plan_route_topk
 from ascendfx.codegen.ascendc.kernels.route_topk_plan import GroupScore, Routing, Scoring
+from ascendfx.codegen.ascendc.kernels.row_groups import emit_row_groups, plan_row_groups
 from ascendfx.codegen.ascendc.kernels.vector_kernel import RowView
 from ascendfx.codegen.ascendc.kernels.write_cache import emit_write_cache, plan_write_cache
 from ascendfx.codegen.ascendc.lowering.absorb_additions import AddedRows
@@ -19,7 +20,7 @@ from ascendfx.codegen.ascendc.lowering.graph_context import GraphContext, rows_a
 from ascendfx.codegen.ascendc.lowering.row_space import row_suffix
 from ascendfx.codegen.ascendc.lowering.step import KernelStep
 from ascendfx.ir.graph import Value
-from ascendfx.ir.ops import DispatchExperts, RouteTopk
+from ascendfx.ir.ops import DispatchExperts, RouteTopk, RowGroups
 from ascendfx.ir.size import Dim, bind_size, product
 
 
@@ -47,6 +48,32 @@ def select_gather_rows(context: GraphContext, position: int) -> KernelStep:
         emit=emit_gather_rows,
         name=f"gather_rows{row_suffix(chosen)}_n{columns}_{dtype.value}",
         operands=tuple(context.dense_operand(value, position) for value in operands),
+        position=position,
+        covers=(position,),
+    )
+
+
+def select_row_groups(context: GraphContext, position: int) -> KernelStep:
+    """Return the group of each row.
+
+    Raises:
+        GraphError: The ends are strided, or the family refuses.
+    """
+    node = context.node(position)
+    op = node.op
+    if not isinstance(op, RowGroups):
+        raise AssertionError("dispatched by type")  # noqa: TRY004
+    (ends,) = node.operands
+    groups = _number(context, context.graph.type_of(ends).shape[0], position)
+    rows = context.rows(op.size, position)
+    return KernelStep(
+        plan=plan_row_groups(rows=rows, groups=groups, target=context.target),
+        emit=emit_row_groups,
+        name=f"row_groups{row_suffix(rows)}_e{groups}",
+        operands=(
+            context.dense_operand(ends, position),
+            context.dense_operand(Value(position), position),
+        ),
         position=position,
         covers=(position,),
     )
