@@ -1,0 +1,169 @@
+"""Programs with int8 projections, run in the emulator: every code and every sum is right."""
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ascendfx.codegen.ascendc.cost_model import StepSizes, cost_of_plan
+from ascendfx.codegen.ascendc.kernel import Direction
+from ascendfx.codegen.ascendc.lowering.lower_program import lower_program
+from ascendfx.codegen.ascendc.target import find_target
+from ascendfx.ir import ops
+from ascendfx.ir.tensor_type import DType
+from tests.lowering.plan_runner import PlanRunner
+from tests.lowering.quantized_program import quantized
+from tests.lowering.rounding_noise import NoisyInterpreter
+from tests.lowering.serving_case import checkpoint, decode_step, prefill_step, random_caches
+from tests.lowering.serving_programs import V3, Shape, serving_program
+
+TARGET = find_target("ascend910b")
+CONTEXT, BLOCKS = 256, 8
+
+
+class ExactCodes(NoisyInterpreter):
+    """Interprets a program in float64 and keeps the codes of activations and their products."""
+
+    def __init__(self, program, tensors, sizes):
+        super().__init__(program, tensors, sizes, 0, noisy=False)
+        self.made = {"codes": [], "sums": []}
+        self.inside = False
+
+    def weight(self, recipe, call):
+        outer, self.inside = self.inside, True
+        made = super().weight(recipe, call)
+        self.inside = outer
+        return made
+
+    def step(self, node, operands):
+        results = super().step(node, operands)
+        if not self.inside:
+            if node.op == ops.Cast(DType.I8):
+                self.made["codes"].append(results[0])
+            if node.types[0].dtype is DType.I32 and isinstance(
+                node.op, ops.Linear | ops.GroupedLinear
+            ):
+                self.made["sums"].append(results[0])
+        return results
+
+
+def run_both(shape, name, step, *, rows, requests):
+    """Return what plan and interpreter made: codes, sums and logits, in the order of the graph."""
+    plain = serving_program(shape, name)
+    program = quantized(plain)
+    plan, weights = lower_program(
+        program, target=TARGET, rows=rows, requests=requests, context=CONTEXT, blocks=BLOCKS,
+        name=name,
+    )  # fmt: skip
+    tensors = checkpoint(plain)
+    runner = PlanRunner(plan, weights, tensors, TARGET)
+    caches = random_caches(np.random.default_rng(7), program, BLOCKS)
+    for key, value in caches.items():
+        runner.array(key)[:] = value
+    inputs, sizes = step
+    made = {"codes": [], "sums": []}
+
+    def collect(launch, runner):
+        kernel = runner.plan.kernel_by_name[launch.kernel]
+        for formal, actual in zip(kernel.arguments, launch.arguments, strict=True):
+            if formal.direction is Direction.OUT:
+                start = actual.byte_offset
+                stored = runner.memory[actual.buffer][start:][
+                    : formal.elements * formal.dtype.bytes
+                ]
+                if formal.dtype is DType.I8 and "gather" not in launch.kernel:
+                    made["codes"].append(stored.view(np.int8).copy())
+                if formal.dtype is DType.I32 and "matmul" in launch.kernel:
+                    made["sums"].append(stored.view(np.int32).copy())
+
+    pairs = (sizes[0] * shape.top_k, sizes[1] * shape.top_k)
+    _, logits = runner.step(inputs, (*sizes, *pairs), collect)
+    given = {
+        key: value.astype(np.int64 if value.dtype.kind in "iu" else np.float64)
+        for key, value in {**inputs, **caches}.items()
+    }
+    named = {"rows": sizes[0], "requests": sizes[1], "context": sizes[2], "blocks": BLOCKS}
+    named["table_blocks"] = inputs["block_table"].shape[1]
+    exact = ExactCodes(program, tensors, named)
+    _, exact_logits, *_ = exact.run(program.main, given)
+    return made, exact.made, (logits[: sizes[1]], exact_logits)
+
+
+def assert_same(found, wanted):
+    """Assert that launches made these tensors; launches of one layer may be in another order."""
+    assert len(found) == len(wanted)
+    rest = list(found)
+    for each in wanted:
+        flat = each.reshape(-1)
+        i = next((i for i, got in enumerate(rest) if np.array_equal(got[: flat.size], flat)), None)
+        assert i is not None, f"no launch made these {each.shape}: {each}"
+        rest.pop(i)
+
+
+SHAPES = {
+    "small": Shape(),
+    "wide": replace(Shape(), heads=3, moe_layers=2, experts=16, groups=4, top_k=4, q_rank=40),
+}
+
+
+@pytest.mark.parametrize("name", ["small", pytest.param("wide", marks=pytest.mark.nightly)])
+def test_a_decode_step_makes_the_codes_and_sums_of_the_interpreter(name):
+    shape = SHAPES[name]
+    step = decode_step(np.random.default_rng(3), 3, CONTEXT, BLOCKS, shape.vocabulary)
+    found, wanted, (logits, exact) = run_both(shape, "decode", step, rows=4, requests=4)
+    assert_same(found["codes"], wanted["codes"])
+    assert_same(found["sums"], wanted["sums"])
+    np.testing.assert_allclose(logits, exact, atol=1e-4)
+
+
+@pytest.mark.nightly
+def test_a_prefill_chunk_makes_the_codes_and_sums_of_the_interpreter():
+    shape = replace(Shape(), expanded=True)
+    step = prefill_step(np.random.default_rng(1), 21, 100, BLOCKS, shape.vocabulary)
+    found, wanted, (logits, exact) = run_both(shape, "prefill", step, rows=64, requests=1)
+    assert_same(found["sums"], wanted["sums"])
+    np.testing.assert_allclose(logits, exact, atol=1e-4)
+
+
+FEW = replace(V3, dense_layers=1, moe_layers=3)
+"""Layers of full size, few of them, as lowering takes its time for each."""
+
+
+@pytest.fixture(scope="module")
+def v3_plans():
+    """Return plans of V3, in bf16 and with codes."""
+    program = serving_program(FEW)
+    return [
+        lower_program(
+            each, target=TARGET, rows=128, requests=128, context=4_096, blocks=4_096, name="decode"
+        )[0]
+        for each in (program, quantized(program))
+    ]
+
+
+def launches_of_a_layer(plan):
+    """Return the kernels of an MoE layer."""
+    counts = Counter(launch.kernel for launch in plan.launches)
+    return Counter({name: count // FEW.moe_layers for name, count in counts.items()})
+
+
+def test_a_layer_of_v3_has_few_launches_more(v3_plans):
+    """What scales add: gathered codes, scales and channels of experts, and what does not fit."""
+    wide, narrow = map(launches_of_a_layer, v3_plans)
+    assert (wide.total(), narrow.total()) == (25, 34)
+    products = [name for name in narrow.elements() if "matmul" in name and "_b128_" not in name]
+    assert sorted(name.endswith("_i8") for name in products) == [False] + 8 * [True]  # the router
+
+
+@pytest.mark.parametrize(("rows", "faster"), [(1, 1.5), (32, 1.85), (128, 1.8)])
+def test_a_layer_of_v3_is_modelled_to_be_faster_as_it_reads_fewer_bytes(v3_plans, rows, faster):
+    step = StepSizes(rows, rows, 4_096)
+    seconds, moved = [], []
+    for plan in v3_plans:
+        kernels = cost_of_plan(plan, TARGET, step).kernels
+        layer = [(each.launches // FEW.moe_layers, each.each) for each in kernels]
+        seconds.append(sum(launches * each.seconds for launches, each in layer))
+        moved.append(sum(launches * each.bytes for launches, each in layer))
+    assert faster < seconds[0] / seconds[1] < 2
+    assert faster < moved[0] / moved[1] < 2
