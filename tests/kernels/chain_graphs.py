@@ -147,6 +147,15 @@ def normed_codes(rows: int, columns: int) -> Graph:
     return graph.build(total, *quantize(graph, graph.add(ops.RmsNorm(1e-6), total, gain)))
 
 
+def expert_sums(rows: int, columns: int, experts: int, dtype: DType) -> Graph:
+    """Numbers of the sums of products of experts, whose channels have scales of their own."""
+    graph = ChainGraph(rows, DType.F32)
+    sums, scale = graph.input(columns, dtype=DType.I32), graph.input(1)
+    expert = graph.input(dtype=DType.I32)
+    channels = graph.add(ops.GatherRows(), graph.param(experts, columns), expert)
+    return graph.build(graph.add(ops.Cast(dtype), dequantize(graph, sums, scale, channels)))
+
+
 def gated_codes(rows: int, columns: int) -> Graph:
     """From the sums of gate and up projection to the codes of the next one."""
     graph = ChainGraph(rows, DType.F32)

@@ -10,7 +10,14 @@ from ascendfx.codegen.ascendc.kernels.vector_chain import emit_vector_chain, pla
 from ascendfx.ir import ops
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.tensor_type import DType
-from tests.kernels.chain_graphs import TINY, ChainGraph, dequantize, gated_codes, quantize
+from tests.kernels.chain_graphs import (
+    TINY,
+    ChainGraph,
+    dequantize,
+    expert_sums,
+    gated_codes,
+    quantize,
+)
 from tests.kernels.vector_case import FEW_CORES, Array, launch, random_array
 
 ROWS = 21
@@ -74,6 +81,30 @@ def test_sums_of_products_become_bfloat16(columns: int) -> None:
     wanted = (given.astype(np.float32) * s * t).astype(DType.BF16.numpy)
     for rows in (1, ROWS):
         np.testing.assert_array_equal(run_chain(chain, [given, s, t], rows)[0], wanted[:rows])
+
+
+@pytest.mark.parametrize("columns", [2, 8, 24, 100, 4_100])
+def test_each_row_has_the_scales_of_its_expert(columns: int) -> None:
+    chain = expert_sums(ROWS, columns, 5, DType.BF16)
+    random = np.random.default_rng(0)
+    given = random.integers(-(2**20), 2**20, (ROWS, columns)).astype(np.int32)
+    expert = np.sort(random.integers(0, 5, ROWS)).astype(np.int32)
+    s, t = random_array((ROWS, 1), DType.F32, 1), random_array((5, columns), DType.F32, 2)
+    wanted = (given.astype(np.float32) * s * t[expert]).astype(DType.BF16.numpy)
+    for rows in (1, ROWS):
+        found = run_chain(chain, [given, s, expert, t], rows)[0]
+        np.testing.assert_array_equal(found, wanted[:rows])
+
+
+def test_parts_of_looked_up_rows_are_copied_in_alone() -> None:
+    graph = ChainGraph(ROWS, DType.F32)
+    x, expert = graph.input(24), graph.input(dtype=DType.I32)
+    channels = graph.add(ops.GatherRows(), graph.param(5, 48), expert)
+    part = graph.add(ops.Slice(1, 24, 48), channels)
+    chain = graph.build(graph.add(ops.Add(), x, part))
+    ids = np.arange(ROWS, dtype=np.int32) % 5
+    a, t = random_array((ROWS, 24), DType.F32, 1), random_array((5, 48), DType.F32, 2)
+    np.testing.assert_array_equal(run_chain(chain, [a, ids, t])[0], a + t[ids, 24:])
 
 
 @REMAINDERS

@@ -123,6 +123,10 @@ def test_reasons_why_an_operation_does_not_join() -> None:
         "the concatenation is along axis 0, not along the last"
     )
     assert _reject(ops.Slice(0, 0, 1), row) == "the slice cuts rows"
+    experts = TensorType(DType.I32, (TOKENS,))
+    assert _reject(ops.GatherRows(), row, experts) == "bf16[tokens, 64] is no f32 table of rows"
+    table = TensorType(DType.F32, (9, 64))
+    assert _reject(ops.GatherRows(), table, ids) == "i32[tokens, 64] is no i32 number per row"
     assert "more than two axes" in _reject(ops.Exp(), TensorType(DType.F32, (TOKENS, 2, 3, 4)))
 
 
@@ -140,6 +144,8 @@ def test_operations_that_join() -> None:
     sums = TensorType(DType.I32, (TOKENS, 64))
     assert can_join_chain(ops.Cast(DType.F32), (sums,)) is None
     assert can_join_chain(ops.Slice(1, 0, 32), (sums,)) is None
+    table, experts = TensorType(DType.F32, (9, 64)), TensorType(DType.I32, (TOKENS,))
+    assert can_join_chain(ops.GatherRows(), (table, experts)) is None
 
 
 def test_a_refusal_names_the_operation() -> None:

@@ -59,7 +59,14 @@ from tests.ir.packed_cases import states
 from tests.ir.tree_cases import depths_of
 from tests.kernels import sampling_mutant_cases, tree_mutant_cases
 from tests.kernels.attention_shapes import decode_shape
-from tests.kernels.chain_graphs import gated_codes, latent, residual_norm, rotary, swiglu
+from tests.kernels.chain_graphs import (
+    expert_sums,
+    gated_codes,
+    latent,
+    residual_norm,
+    rotary,
+    swiglu,
+)
 from tests.kernels.drafting_case import Places
 from tests.kernels.vector_case import FEW_CORES, Array, random_array
 
@@ -353,6 +360,16 @@ def _chain(graph: Graph, rows: int, unified_buffer: int) -> Callable[[], Case]:
     return make
 
 
+def _expert_sums() -> Case:
+    target = replace(FEW_CORES, unified_buffer=9_000)
+    graph = expert_sums(40, 44, 5, DType.BF16)
+    plan = plan_vector_chain(graph, rows=DeviceSize(0, 40), target=target)
+    experts = np.sort(np.random.default_rng(0).integers(0, 5, 40)).astype(np.int32)
+    kernel = emit_vector_chain(plan, "chain")
+    assert plan.program.inputs[2].dtype is DType.I32
+    return _case(kernel, {"x2": experts}, (0, 1, 22, 40))
+
+
 def _case(kernel: Kernel, inputs: dict[str, Array], rows: tuple[int, ...]) -> Case:
     """Fill the inputs that are not given with random numbers, around 1 or, i32, around 1,000."""
     given = dict(inputs)
@@ -402,6 +419,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "latent": _chain(latent(40, 40, 12, DType.BF16), 40, 9_000),
     "rotary": _chain(rotary(40, 3, 24, DType.F32, (True, True)), 40, 9_000),
     "codes": _chain(gated_codes(40, 40), 40, 20_000),
+    "expert_sums": _expert_sums,
     "pieces": _chain(swiglu(5, 4_100, DType.BF16), 5, 100_000),
 }
 """Kernels by the name of their file of excuses."""

@@ -19,7 +19,7 @@ from ascendfx.codegen.ascendc.lowering.unit import (
     reachable,
 )
 from ascendfx.ir.graph import Value
-from ascendfx.ir.ops import Transpose
+from ascendfx.ir.ops import GatherRows, RowGroups, Transpose
 from ascendfx.ir.size import Dim
 from ascendfx.ir.text.printer import print_node
 
@@ -73,6 +73,10 @@ def why_no_chain(context: GraphContext, position: int) -> str | None:
     reason = can_join_chain(node.op, tuple(map(graph.type_of, node.operands)))
     if reason is not None:
         return reason
+    if isinstance(node.op, GatherRows):
+        table, numbers = node.operands
+        if table.node not in context.constants or not isinstance(graph.op_of(numbers), RowGroups):
+            return "only what groups have of their own is looked up in a chain"
     rows = row_axis(context, position)
     if rows is None or not is_row_size(rows, context.capacity, context.pairs_per_row):
         return f"the first axis of {node.types[0]} is no row count"

@@ -5,7 +5,7 @@ from ascendfx.codegen.ascendc.lowering.step import KernelStep, Operand, Scratch
 from ascendfx.codegen.ascendc.work import Work
 from ascendfx.codegen.ascendc.work_of_op import bytes_of, vector_slots_of, work_of_op
 from ascendfx.ir.graph import Value
-from ascendfx.ir.ops import CombineExperts
+from ascendfx.ir.ops import CombineExperts, GatherRows
 from ascendfx.ir.size import Dim, simplify_size
 from ascendfx.ir.tensor_type import TensorType
 
@@ -45,10 +45,15 @@ def _added(context: GraphContext, step: KernelStep) -> list[TensorType]:
 def _chain(context: GraphContext, step: KernelStep) -> Work:
     inside = set(step.covers)
     vector_slots: Dim = 0
+    looked_up: Dim = 0
     read: dict[Value, None] = {}
     for position in step.covers:
         node = context.node(position)
         operands = [context.graph.type_of(value) for value in node.operands]
+        if isinstance(node.op, GatherRows):  # of the table, as many rows as there are numbers
+            looked_up += bytes_of(*node.types)
+            read[node.operands[1]] = None
+            continue
         vector_slots += vector_slots_of(node.op, operands, node.types)
         read.update(
             (value, None) for value in node.operands if context.view(value).root.node not in inside
@@ -58,5 +63,5 @@ def _chain(context: GraphContext, step: KernelStep) -> Work:
         for operand in dict.fromkeys(step.operands)
         if isinstance(operand.root, Value) and operand.root.node in inside
     ]
-    moved = bytes_of(*map(context.graph.type_of, read), *written)
+    moved = simplify_size(bytes_of(*map(context.graph.type_of, read), *written) + looked_up)
     return Work(vector_slots=simplify_size(vector_slots), bytes=moved)

@@ -51,6 +51,8 @@ class View:
     view: GlobalView
     per_row: bool
     dtype: DType = DType.F32
+    numbers: int | None = None
+    """Value that holds, for each token row, the row of the argument that stands for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,10 +145,17 @@ class ChainBuilder:
         layout = self.layout(view)
         if layout.form is Form.SCALAR and not view.view.is_dense:
             raise OpTypeError("single columns of a longer row are not copied in one by one")
-        loaded = self._add(Load(view.argument, view.view), layout)
+        loaded = self._add(Load(view.argument, view.view, view.numbers), layout)
         if view.dtype is not DType.I8:
             return loaded
         return self._add(Widen(loaded.step, DType.F16), layout)
+
+    def rows_of(self, table: Operand, numbers: Operand) -> Operand:
+        """Return, for each token row, a row of a table; nothing is copied yet."""
+        if not isinstance(table, View) or table.per_row or table.view.columns == 1:
+            raise OpTypeError("rows are taken of parameters with several columns")
+        view = replace(table.view, row_stride=table.view.columns, groups=1)
+        return replace(table, view=view, per_row=True, numbers=self.local(numbers).step)
 
     def _join(self, parts: Parts) -> Local:
         offset = 0
@@ -280,7 +289,7 @@ class ChainBuilder:
         own = self.layout(operand)
         if (own.groups, own.columns) == (groups, columns) or isinstance(operand, Number):
             return operand
-        if isinstance(operand, View):
+        if isinstance(operand, View) and operand.numbers is None:
             view = operand.view.regroup(groups, columns)
             if view is not None:
                 return replace(operand, view=view)

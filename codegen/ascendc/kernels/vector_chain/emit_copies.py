@@ -1,5 +1,7 @@
 """Text of the steps that move data between global and local memory."""
 
+from dataclasses import replace
+
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.kernels.vector_chain.cast_text import Lines, write_cast
 from ascendfx.codegen.ascendc.kernels.vector_chain.layout import Form, GlobalView, Layout
@@ -17,7 +19,10 @@ def write_load(out: CppWriter, text: TileText, i: int, step: Load) -> None:
     queue = f"v{i}Queue" if queued else queue_name(step, dtype)
     local = f"v{i}" if queued else f"{step.argument}Local{i}"
     with through_queue(out, queue, local, CPP_TYPE[dtype]):
-        _write_transfer(out, text, step.argument, step.view, layout, local, inward=True)
+        if step.numbers is None:
+            _write_transfer(out, text, step.argument, step.view, layout, local, inward=True)
+        else:
+            _write_rows(out, text, step, layout, local)
     if queued:
         return
     if dtype is DType.F32:
@@ -83,6 +88,19 @@ def _write_transfer(
     start = _start(view, text, "row" if layout.per_row else "0")
     sizes = (count, times(length, size), gap)
     _write_copy(out, argument, start, local, sizes, inward=inward)
+
+
+def _write_rows(out: CppWriter, text: TileText, step: Load, layout: Layout, local: str) -> None:
+    """Write the copies of rows by number; the numbers are whole f32."""
+    dtype, view = text.dtype(step.argument), step.view
+    pitch = queue_pitch(layout.columns, dtype)
+    first = _start(replace(view, row_stride=0), text, "row")
+    column = "" if first == "0" else f" + {first}"
+    with out.block(f"for (uint32_t i = 0; i < {text.rows(layout)}; ++i)"):
+        out.line(f"const uint32_t number = static_cast<uint32_t>(v{step.numbers}.GetValue(i));")
+        start = f"static_cast<uint64_t>(number) * {view.row_stride}{column}"
+        sizes = ("1", times(text.width(layout), dtype.bytes), "0")
+        _write_copy(out, step.argument, start, f"{local}[i * {pitch}]", sizes, inward=True)
 
 
 def _start(view: GlobalView, text: TileText, row: str) -> str:

@@ -52,7 +52,7 @@ COMPUTING: Mapping[type[Op], Lowering] = {
 _LABELS: tuple[type[Op], ...] = (ops.Expand, ops.Reshape, ops.Slice)
 """Operations that choose what is copied in, whatever its format."""
 
-MOVING: tuple[type[Op], ...] = (ops.Concat, ops.Expand, ops.Reshape, ops.Slice)
+MOVING: tuple[type[Op], ...] = (ops.Concat, ops.Expand, ops.GatherRows, ops.Reshape, ops.Slice)
 
 
 def lines_of(shape: tuple[Dim, ...]) -> tuple[int, int]:
@@ -222,6 +222,8 @@ class _Lowering:
     def _move(self, op: Op, operands: tuple[Operand, ...], node: Node) -> Operand:
         builder, kind = self._builder, node.types[0]
         first = operands[0]
+        if isinstance(op, ops.GatherRows):
+            return builder.rows_of(first, operands[1])
         if isinstance(op, ops.Concat):
             return builder.concat(operands)
         if isinstance(op, ops.Slice):
@@ -287,6 +289,8 @@ def can_join_chain(op: Op, types: tuple[TensorType, ...]) -> str | None:
         return None
     if type(op) not in COMPUTING and not isinstance(op, MOVING):
         return f"{op.mnemonic} is no operation of a chain"
+    if isinstance(op, ops.GatherRows):
+        return _gather_reason(types)
     if isinstance(op, ops.Cast):
         if op.dtype not in _CASTS.get(types[0].dtype, ()):
             return f"no cast of {types[0]} to {op.dtype.value}"
@@ -299,6 +303,15 @@ def can_join_chain(op: Op, types: tuple[TensorType, ...]) -> str | None:
     if deep is not None:
         return f"{deep} has more than two axes besides the rows"
     return _axis_reason(op, types)
+
+
+def _gather_reason(types: tuple[TensorType, ...]) -> str | None:
+    table, numbers = types
+    if table.rank != 2 or table.dtype is not DType.F32 or table.shape[1] == 1:
+        return f"{table} is no f32 table of rows"
+    if numbers.rank != 1 or numbers.dtype is not DType.I32:
+        return f"{numbers} is no i32 number per row"
+    return None
 
 
 def _axis_reason(op: Op, types: tuple[TensorType, ...]) -> str | None:

@@ -26,10 +26,14 @@ class Argument:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Copy a view of an argument in and convert it to f32, int8 to half in the front half only."""
+    """Copy a view of an argument in and convert it to f32, int8 to half in the front half only.
+
+    With ``numbers``, a value of a number per token row, each row is that row of a table.
+    """
 
     argument: str
     view: GlobalView
+    numbers: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +215,9 @@ class ChainProgram:
 def sources_of(step: Step) -> tuple[int, ...]:
     """Return the values a step reads."""
     match step:
-        case Load() | Fill():
+        case Load():
+            return () if step.numbers is None else (step.numbers,)
+        case Fill():
             return ()
         case Combine() | Interleave():
             return (step.left, step.right)
