@@ -46,7 +46,7 @@ def random_values(shape: tuple[int, ...], dtype: DType, seed: int) -> Array:
 
 def unwritten(dtype: np.dtype[np.generic]) -> float | int:
     """Return what tensors hold where nothing was stored: NaN, or a number no sum reaches."""
-    return np.nan if dtype.kind in "fV" else int(np.iinfo(dtype).min) + 5
+    return np.nan if dtype.kind in "fV" else int(np.iinfo(dtype.name).min) + 5
 
 
 def is_unwritten(tensor: Array) -> bool:

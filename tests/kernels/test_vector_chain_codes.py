@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.kernel import DeviceSize
 from ascendfx.codegen.ascendc.kernels.vector_chain import emit_vector_chain, plan_vector_chain
@@ -20,8 +21,14 @@ from tests.kernels.chain_graphs import (
 )
 from tests.kernels.vector_case import FEW_CORES, Array, launch, random_array
 
+
 ROWS = 21
 REMAINDERS = pytest.mark.parametrize("columns", [2, 8, 17, 24, 31, 32, 33, 64, 100, 7_168])
+
+
+def floats(shape: tuple[int, ...], seed: int) -> NDArray[np.float32]:
+    """Return standard normal numbers."""
+    return random_array(shape, DType.F32, seed).astype(np.float32)
 
 
 def codes_of(x: Array) -> tuple[Array, Array]:
@@ -48,7 +55,7 @@ def run_chain(graph: Graph, inputs: Sequence[Array], rows: int = ROWS) -> list[A
 
 def samples(columns: int, dtype: DType = DType.BF16) -> Array:
     """Return rows of different sizes, one of them zero, one with all quotients halfway."""
-    x = random_array((ROWS, columns), DType.F32, columns)
+    x = floats((ROWS, columns), columns)
     x *= np.float32(2.0) ** np.arange(-10, ROWS - 10, dtype=np.float32)[:, None]
     x[3] = 0
     x[5] = np.arange(columns) % 127 + 0.5
@@ -77,7 +84,7 @@ def test_sums_of_products_become_bfloat16(columns: int) -> None:
     number = dequantize(graph, sums, scale, graph.param(columns))
     chain = graph.build(graph.add(ops.Cast(DType.BF16), number))
     given = np.random.default_rng(0).integers(-(2**31), 2**31, (ROWS, columns)).astype(np.int32)
-    s, t = random_array((ROWS, 1), DType.F32, 1), random_array((columns,), DType.F32, 2)
+    s, t = floats((ROWS, 1), 1), floats((columns,), 2)
     wanted = (given.astype(np.float32) * s * t).astype(DType.BF16.numpy)
     for rows in (1, ROWS):
         np.testing.assert_array_equal(run_chain(chain, [given, s, t], rows)[0], wanted[:rows])
@@ -89,7 +96,7 @@ def test_each_row_has_the_scales_of_its_expert(columns: int) -> None:
     random = np.random.default_rng(0)
     given = random.integers(-(2**20), 2**20, (ROWS, columns)).astype(np.int32)
     expert = np.sort(random.integers(0, 5, ROWS)).astype(np.int32)
-    s, t = random_array((ROWS, 1), DType.F32, 1), random_array((5, columns), DType.F32, 2)
+    s, t = floats((ROWS, 1), 1), floats((5, columns), 2)
     wanted = (given.astype(np.float32) * s * t[expert]).astype(DType.BF16.numpy)
     for rows in (1, ROWS):
         found = run_chain(chain, [given, s, expert, t], rows)[0]
@@ -103,7 +110,7 @@ def test_parts_of_looked_up_rows_are_copied_in_alone() -> None:
     part = graph.add(ops.Slice(1, 24, 48), channels)
     chain = graph.build(graph.add(ops.Add(), x, part))
     ids = np.arange(ROWS, dtype=np.int32) % 5
-    a, t = random_array((ROWS, 24), DType.F32, 1), random_array((5, 48), DType.F32, 2)
+    a, t = floats((ROWS, 24), 1), floats((5, 48), 2)
     np.testing.assert_array_equal(run_chain(chain, [a, ids, t])[0], a + t[ids, 24:])
 
 
@@ -114,7 +121,7 @@ def test_codes_become_numbers(columns: int) -> None:
     wide = graph.add(ops.Cast(DType.F32), codes)
     chain = graph.build(graph.add(ops.Multiply(), wide, scale))
     given = np.random.default_rng(0).integers(-128, 128, (ROWS, columns)).astype(np.int8)
-    s = random_array((ROWS, 1), DType.F32, 1)
+    s = floats((ROWS, 1), 1)
     np.testing.assert_array_equal(run_chain(chain, [given, s])[0], given.astype(np.float32) * s)
 
 
@@ -137,8 +144,8 @@ def test_long_rows_go_in_pieces() -> None:
 @pytest.mark.parametrize("columns", [24, 96, 2_048])
 def test_products_to_gated_codes_are_one_chain(columns: int) -> None:
     given = np.random.default_rng(0).integers(-9_999, 9_999, (ROWS, 2 * columns)).astype(np.int32)
-    s = np.abs(random_array((ROWS, 1), DType.F32, 1)) * np.float32(1e-3)
-    t = random_array((2 * columns,), DType.F32, 2)
+    s = np.abs(floats((ROWS, 1), 1)) * np.float32(1e-3)
+    t = floats((2 * columns,), 2)
     found, codes, scales = run_chain(gated_codes(ROWS, columns), [given, s, t])
     wanted_codes, wanted_scales = codes_of(found)
     np.testing.assert_array_equal(codes, wanted_codes)

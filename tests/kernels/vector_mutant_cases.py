@@ -375,10 +375,9 @@ def _case(kernel: Kernel, inputs: dict[str, Array], rows: tuple[int, ...]) -> Ca
     given = dict(inputs)
     for seed, argument in enumerate(kernel.arguments):
         if argument.direction is not Direction.OUT and argument.name not in {*given, "sizes"}:
-            numbers = random_array((argument.elements,), DType.F32, seed)
-            if argument.dtype is DType.I32:
-                numbers *= np.float32(1_000)
-            given[argument.name] = numbers.astype(argument.dtype.numpy)
+            numbers = random_array((argument.elements,), DType.F32, seed).astype(np.float32)
+            scale = np.float32(1_000 if argument.dtype is DType.I32 else 1)
+            given[argument.name] = (numbers * scale).astype(argument.dtype.numpy)
     return Case(kernel, given, rows)
 
 
