@@ -21,7 +21,6 @@ from tests.kernels.chain_graphs import (
 )
 from tests.kernels.vector_case import FEW_CORES, Array, launch, random_array
 
-
 ROWS = 21
 REMAINDERS = pytest.mark.parametrize("columns", [2, 8, 17, 24, 31, 32, 33, 64, 100, 7_168])
 
