@@ -7,11 +7,9 @@ from typing import Any
 
 import sympy
 
-from ascendfx.ir.graph import Graph, Value
+from ascendfx.ir.graph import Graph, Node, Value
 from ascendfx.ir.op import Op
-from ascendfx.ir.ops import (
-    Constant,
-)
+from ascendfx.ir.ops import Constant, GroupedLinear, Linear
 from ascendfx.ir.size import named_size, names_in, substitute_size
 from ascendfx.passes.pattern import COMMUTATIVE, Pattern
 from ascendfx.passes.rule import Site
@@ -183,6 +181,8 @@ class _Attempt:
         actual = self._graph.nodes[have.node]
         if type(actual.op) is not type(op):
             return f"{actual.op.mnemonic} stands where {op.mnemonic} is expected"
+        if isinstance(op, Linear | GroupedLinear) and self._multiplies_codes(actual):
+            return f"{op.mnemonic} multiplies codes: rules are proved for products of one format"
         if len(actual.operands) != len(self._pattern.nodes[wanted.node].operands):
             return f"{op.mnemonic} has {len(actual.operands)} operands"
         subject = _subject(op, read)
@@ -194,6 +194,10 @@ class _Attempt:
         if isinstance(after, str):
             return after
         return replace(after, nodes={**found.nodes, wanted.node: have.node})
+
+    def _multiplies_codes(self, node: Node) -> bool:
+        """Return whether sums have another format than what is multiplied; see `projection`."""
+        return node.types[0].dtype is not self._graph.type_of(node.operands[0]).dtype
 
     def _unify(
         self, pairs: list[tuple[str, Any, Any]], found: _Found, position: int

@@ -5,12 +5,15 @@ from typing import Any
 import pytest
 
 from ascendfx.ir.graph import Graph, GraphBuilder, Value
+from ascendfx.ir.op import Op
 from ascendfx.ir.ops import (
     Add,
     Cast,
     Constant,
     Cos,
+    GroupedLinear,
     Input,
+    Linear,
     Multiply,
     Power,
     Reshape,
@@ -157,3 +160,32 @@ def test_an_operand_is_declared_by_format_rest_and_axes() -> None:
     assert (form.format, form.rest, list(map(str, form.axes))) == ("narrow", True, ["2*h"])
     assert parse_operand("i64: r k").format is DType.I64
     assert parse_operand("*").axes == ()
+
+
+_PRODUCTS = (
+    (Linear(), {"x": "p k", "w": "n k"}, ((5, 4), (3, 4))),
+    (GroupedLinear(), {"x": "p k", "w": "e n k", "ends": "i32: e"}, ((5, 4), (2, 3, 4))),
+)
+
+
+@pytest.mark.parametrize(("op", "operands", "shapes"), _PRODUCTS, ids=["one", "of experts"])
+@pytest.mark.parametrize("dtype", [DType.F32, DType.I8])
+def test_products_of_codes_are_left_alone(
+    dtype: DType, op: Op, operands: dict[str, str], shapes: tuple[tuple[int, ...], ...]
+) -> None:
+    """``x V^T + x W^T = x (V + W)^T`` fails for codes in i8: sums of codes wrap around."""
+
+    def lhs(b: SideBuilder, h: Any, *values: Value) -> Value:
+        return b.add(op, *values)
+
+    b, values = build(*shapes, dtype=dtype)
+    if "ends" in operands:
+        values.append(b.add(Input("ends", TensorType(DType.I32, (2,)))))
+    result = match(rule_of(lhs, **operands), b.build(b.add(op, *values)))
+    if dtype is DType.F32:
+        assert isinstance(result, Site)
+        return
+    assert isinstance(result, Miss)
+    assert result.reason == (
+        f"{op.mnemonic} multiplies codes: rules are proved for products of one format"
+    )
