@@ -4,6 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt
 PYTEST_ARGS ?=
+# Two workers of one thread each: threads of torch and NumPy beyond the cores wait for each other. A
+# worker takes files one after the other, so that it makes their fixtures once, and then half of
+# what the other has left.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 .PHONY: help demo test check nightly golden tables bench clean
 
@@ -14,7 +18,7 @@ demo: .venv/.demo  ## the main job: compile the bundled model and generate with 
 	$(BIN)/ascendfx demo
 
 test: check  ## every check: format, lint, types, layers, tests
-	$(BIN)/python -m pytest -q -n 2 $(PYTEST_ARGS)
+	$(PYTEST) $(PYTEST_ARGS)
 
 check: .venv/.test  ## format, lint, types, layers
 	$(BIN)/ruff format --check --quiet .
@@ -23,7 +27,7 @@ check: .venv/.test  ## format, lint, types, layers
 	$(BIN)/lint-imports --no-cache
 
 nightly: .venv/.test  ## the long property tests
-	$(BIN)/python -m pytest -q -n 2 --nightly
+	$(PYTEST) --nightly
 
 golden: .venv/.test  ## rewrite golden files; review the diff
 	$(BIN)/python -m pytest -q --update-golden tests/kernels tests/lowering
