@@ -1,5 +1,6 @@
 """Hypothesis profiles, golden files and FileCheck files for pytest."""
 
+import gc
 import io
 import re
 from collections.abc import Iterator
@@ -36,12 +37,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # The longest tests first: at the end, one worker would wait for them.
+    items.sort(key=lambda item: item.path.name != "test_examples.py")
     if config.getoption("--nightly"):
         return
     skip = pytest.mark.skip(reason="runs with --nightly")
     for item in items:
         if item.get_closest_marker("nightly"):
             item.add_marker(skip)
+
+
+def pytest_collection_finish() -> None:
+    # What is imported stays: the collector of garbage need not look at it again and again, and a
+    # capture makes a hundred thousand objects at a time.
+    gc.freeze()
+    gc.set_threshold(10_000, 10, 10)
 
 
 @pytest.fixture
