@@ -12,9 +12,11 @@ from ascendfx.ir.capture.config_fields import block_in
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import dtype_of_array, unknown_tensor
 from ascendfx.ir.tensor_type import DType
+from ascendfx.quant_passes.checkpoint import compressed_names
 from ascendfx.quant_passes.checkpoint.ascend_names import DESCRIPTION, STEM
 from ascendfx.quant_passes.checkpoint.ascend_places import ascend_places
 from ascendfx.quant_passes.checkpoint.block_float8 import block_float8_places
+from ascendfx.quant_passes.checkpoint.compressed_places import compressed_places
 from ascendfx.quant_passes.checkpoint.saved_weight import SavedWeight
 from ascendfx.quant_passes.checkpoint.weight_place import WeightPlace, WeightPlaces
 from ascendfx.runtime.checkpoint.present_file import is_present
@@ -113,11 +115,14 @@ def _places(directory: Path, config: Mapping[str, Any]) -> tuple[str, WeightPlac
         case None | "fp8":
             stored = stored_tensors(directory)
             return "hf", block_float8_places(stored, block_in(config, where))
+        case compressed_names.METHOD:
+            quantization = config["quantization_config"]
+            return "compressed-tensors", compressed_places(stored_tensors(directory), quantization)
         case other:
             raise GraphError(
                 "unknown-quantization",
                 f"`quantization_config.quant_method` of {where} is {other!r}",
-                hint="read are weights as numbers, fp8, and directories of msModelSlim",
+                hint="read are numbers, fp8, compressed-tensors, and directories of msModelSlim",
             )
 
 
