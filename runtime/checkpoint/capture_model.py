@@ -17,6 +17,7 @@ from ascendfx.runtime.checkpoint.checkpoint_source import (
     CheckpointSource,
     source_of_checkpoint,
 )
+from ascendfx.runtime.checkpoint.decoded_tensor import tensors_of_model
 from ascendfx.runtime.checkpoint.extra_tensors import refuse_extra
 from ascendfx.runtime.checkpoint.layer_numbers import check_layers
 from ascendfx.runtime.checkpoint.present_file import is_present
@@ -24,7 +25,6 @@ from ascendfx.runtime.checkpoint.read_directory import (
     CONFIG,
     read_config,
     read_json,
-    stored_tensors,
 )
 from ascendfx.runtime.checkpoint.safetensors_file import StoredTensor
 from ascendfx.runtime.checkpoint.tied_tensors import TiedTensors
@@ -170,7 +170,7 @@ def _files_of(directory: Path, *, drafts: bool) -> _Files:
     given = read_json(generation) if is_present(generation) else {}
     end_ids = end_ids_in(given, str(generation), vocabulary)
     block = block_in(config, where)
-    stored = stored_tensors(directory)
+    stored = tensors_of_model(directory, config)
     check_layers(stored, count_in(config, "num_hidden_layers", where), where)
     if drafts and not layers:
         raise _no_draft(where, "names no `num_nextn_predict_layers`")

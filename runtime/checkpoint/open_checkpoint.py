@@ -18,14 +18,17 @@ from ascendfx.quant_passes.checkpoint.ascend_places import ascend_places
 from ascendfx.quant_passes.checkpoint.block_float8 import block_float8_places
 from ascendfx.quant_passes.checkpoint.compressed_places import compressed_places
 from ascendfx.quant_passes.checkpoint.saved_weight import SavedWeight
-from ascendfx.quant_passes.checkpoint.weight_place import WeightPlace, WeightPlaces
+from ascendfx.quant_passes.checkpoint.weight_place import WeightPlace
 from ascendfx.runtime.checkpoint.present_file import is_present
 from ascendfx.runtime.checkpoint.read_directory import (
     CONFIG,
+    MODEL,
     read_config,
     read_json,
     stored_tensors,
 )
+
+ASCEND = "ascend"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,31 +105,34 @@ def open_checkpoint(directory: Path, *, delivered: DType = DType.F32) -> Checkpo
             together.
     """
     config = read_config(directory)
-    form, places = _places(directory, config)
+    form = form_of(directory, config)
+    stored = stored_tensors(directory, STEM if form == ASCEND else MODEL)
+    match form:
+        case "ascend":
+            places = ascend_places(stored, read_json(directory / DESCRIPTION))
+        case "compressed-tensors":
+            places = compressed_places(stored, config["quantization_config"])
+        case _:
+            places = block_float8_places(stored, block_in(config, str(directory / CONFIG)))
     return Checkpoint(directory, form, config, places, delivered)
 
 
-def _places(directory: Path, config: Mapping[str, Any]) -> tuple[str, WeightPlaces]:
-    where = str(directory / CONFIG)
-    description = directory / DESCRIPTION
-    if is_present(description):
-        return "ascend", ascend_places(stored_tensors(directory, STEM), read_json(description))
-    match _method(config):
-        case None | "fp8":
-            stored = stored_tensors(directory)
-            return "hf", block_float8_places(stored, block_in(config, where))
-        case compressed_names.METHOD:
-            quantization = config["quantization_config"]
-            return "compressed-tensors", compressed_places(stored_tensors(directory), quantization)
-        case other:
-            raise GraphError(
-                "unknown-quantization",
-                f"`quantization_config.quant_method` of {where} is {other!r}",
-                hint="read are numbers, fp8, compressed-tensors, and directories of msModelSlim",
-            )
+def form_of(directory: Path, config: Mapping[str, Any]) -> str:
+    """Return the form of a directory: ``hf``, ``ascend`` or ``compressed-tensors``.
 
-
-def _method(config: Mapping[str, Any]) -> object:
-    """Return how a configuration says that weights are quantized; None if it does not."""
-    found: Any = config.get("quantization_config")
-    return found.get("quant_method") if isinstance(found, Mapping) else None
+    Raises:
+        GraphError: `unknown-quantization`.
+    """
+    if is_present(directory / DESCRIPTION):
+        return ASCEND
+    quantization: Any = config.get("quantization_config")
+    method = quantization.get("quant_method") if isinstance(quantization, Mapping) else None
+    if method in {None, "fp8"}:
+        return "hf"
+    if method == compressed_names.METHOD:
+        return compressed_names.METHOD
+    raise GraphError(
+        "unknown-quantization",
+        f"`quantization_config.quant_method` of {directory / CONFIG} is {method!r}",
+        hint="read are numbers, fp8, compressed-tensors, and directories of msModelSlim",
+    )
