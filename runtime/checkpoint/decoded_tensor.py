@@ -53,7 +53,7 @@ def tensors_of_model(directory: Path, config: Mapping[str, Any]) -> Mapping[str,
     if form == "hf":
         return stored_tensors(directory)
     stored = stored_tensors(directory, STEM if form == ASCEND else MODEL)
-    dtype = _MODEL_DTYPES.get(config.get("dtype") or config.get("torch_dtype"), DType.F32)
+    dtype = _MODEL_DTYPES.get(str(config.get("dtype") or config.get("torch_dtype")), DType.F32)
     return {
         name: _decoded(stored, name, place, dtype)
         for name, place in open_checkpoint(directory).places.items()
