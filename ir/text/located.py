@@ -7,6 +7,7 @@ from pathlib import PurePath
 
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.location import UNKNOWN, Location
+from ascendfx.ir.portable_path import shown_file
 from ascendfx.ir.program import Program
 from ascendfx.ir.text.parser import parse_program
 from ascendfx.ir.text.printer import print_program
@@ -16,16 +17,21 @@ _PLACE = re.compile(r"// (?P<short>\S+):(?P<line>[0-9]{1,9})(?: in (?P<module>\S
 _NODE = re.compile(r"%[0-9]+ = ")
 
 
-def print_located(program: Program) -> str:
+def print_located(program: Program, *, portable: bool = False) -> str:
     """Return the text form; a comment before a run of nodes says where the model asked for them.
 
     Names of files are short; the lines ``// source short = path`` at the top explain them. Comments
     are no part of the text form: `parse_program` skips them.
+
+    Args:
+        program: The program.
+        portable: Name files as `Location.portable` does, for a text that goes to other machines.
     """
     graphs = (*program.graphs, *program.recipes.values())
     files = sorted({node.location.file for graph in graphs for node in graph.nodes})
     short = _short_names([file for file in files if file != UNKNOWN.file])
-    lines = [f"// source {name} = {file}" for file, name in short.items()]
+    shown = shown_file if portable else str
+    lines = [f"// source {name} = {shown(file)}" for file, name in short.items()]
     short[UNKNOWN.file] = UNKNOWN.file
     places = iter([[node.location for node in graph.nodes] for graph in graphs])
     lines += _with_places(print_program(program).splitlines(), places, short)

@@ -2,7 +2,9 @@
 
 Tracing needs torch and transformers and takes most of the time of a compilation, and its result
 depends on nothing but ``config.json``, the element format and the versions of the code. The file
-is safetensors: the computed buffers as tensors, everything else as JSON in the metadata.
+is safetensors: the computed buffers as tensors, everything else as JSON in the metadata. Lines of
+the model are kept by the portable names of their files, since clones and virtual environments
+share the folder and each has these files somewhere else.
 """
 
 import hashlib
@@ -25,6 +27,7 @@ from ascendfx.ir.capture.captured_model import ModelFacts
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.location import UNKNOWN, Location
+from ascendfx.ir.portable_path import local_file, portable_name
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.ir.text.literal import read_types
@@ -133,17 +136,24 @@ def read_trace(file: Path) -> TracedDirectory | None:
 
 
 def write_trace(file: Path, traced: TracedDirectory) -> None:
-    """Keep ``traced``; what cannot be kept is traced again the next time."""
+    """Keep ``traced``; what cannot be kept is traced again the next time.
+
+    A line of a file that is of no installed package cannot: another installation may have the same
+    versions and other lines there.
+    """
     tensors = traced.tensors
     arrays = {f"buffer:{name}": array for name, array in tensors.buffers.items()}
     arrays |= {f"constant:{name}": array for name, array in traced.constants.items()}
     recipes = any(each.recipes for each in (traced.program, *traced.drafts))
     if recipes or not all(each.dtype in _STORED for each in arrays.values()):
         return
+    programs = list(map(_plain_program, (traced.program, *traced.drafts)))
+    if any(name is None for each in programs for name, _, _ in each["places"]):
+        return
     facts = traced.facts
     plain = {
-        "program": _plain_program(traced.program),
-        "drafts": list(map(_plain_program, traced.drafts)),
+        "program": programs[0],
+        "drafts": programs[1:],
         "facts": {
             "name": facts.name,
             "dtype": facts.dtype.value,
@@ -189,17 +199,20 @@ def _read_program(plain: Mapping[str, Any]) -> Program:
 
 
 def _places(program: Program) -> tuple[list[list[Any]], list[list[int]]]:
-    """Return the distinct locations, and for each graph the number of each node's."""
+    """Return the distinct locations, and for each graph the number of each node's.
+
+    Files have their portable names, None if they have none.
+    """
     numbers: dict[Location, int] = {}
     table = [
         [numbers.setdefault(node.location, len(numbers)) for node in graph.nodes]
         for graph in program.graphs
     ]
-    return [[place.file, place.line, place.module] for place in numbers], table
+    return [[_kept_name(place.file), place.line, place.module] for place in numbers], table
 
 
 def _located(program: Program, places: list[list[Any]], locations: list[list[int]]) -> Program:
-    known = [Location(file, line, module) for file, line, module in places]
+    known = [Location(_file_here(name), line, module) for name, line, module in places]
     graphs = tuple(
         Graph(
             graph.name,
@@ -212,6 +225,22 @@ def _located(program: Program, places: list[list[Any]], locations: list[list[int
         for graph, numbers in zip(program.graphs, locations, strict=True)
     )
     return Program(graphs)
+
+
+def _kept_name(file: str) -> str | None:
+    return file if file == UNKNOWN.file else portable_name(file)
+
+
+def _file_here(name: str) -> str:
+    """Return the file of a portable name.
+
+    Raises:
+        ValueError: This installation has none.
+    """
+    file = name if name == UNKNOWN.file else local_file(name)
+    if file is None:
+        raise ValueError(f"no {name} is installed")
+    return file
 
 
 def _with_prefix(arrays: Mapping[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:

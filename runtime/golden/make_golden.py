@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ascendfx.ir.op import Array
+from ascendfx.ir.portable_path import shown_file
 from ascendfx.ir.program import Program
 from ascendfx.ir.step_names import LOGIT_ROWS
 from ascendfx.ir.tensor_source import TensorsByKey
@@ -212,7 +213,8 @@ def _make_portable(dump: Path) -> None:
         short: dict[str, str] = {}
         for file in sorted(dump.glob("*/*.ir")):
             text = file.read_text(encoding="utf-8")
-            short |= {found["path"]: found["short"] for found in _SOURCE.finditer(text)}
+            for found in _SOURCE.finditer(text):
+                short |= dict.fromkeys((found["path"], shown_file(found["path"])), found["short"])
             write_text(file, _SOURCE.sub(r"// source \g<short> = \g<short>", text))
         for file in sorted(dump.glob("*/*.json")):
             text = file.read_text(encoding="utf-8")

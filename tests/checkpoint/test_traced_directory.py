@@ -4,6 +4,7 @@ import json
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,19 @@ from safetensors.numpy import load_file, save_file
 
 import ascendfx
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.graph import Graph
+from ascendfx.ir.location import UNKNOWN, Location
+from ascendfx.ir.portable_path import portable_name
+from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType
 from ascendfx.runtime.checkpoint import capture_model as module
 from ascendfx.runtime.checkpoint.capture_model import capture_model
-from ascendfx.runtime.checkpoint.traced_directory import read_trace, trace_file
+from ascendfx.runtime.checkpoint.traced_directory import (
+    TracedDirectory,
+    read_trace,
+    trace_file,
+    write_trace,
+)
 
 MODEL = ascendfx.bundled_model()
 
@@ -58,6 +68,52 @@ def test_a_kept_trace_needs_no_torch(folder: Path) -> None:
         "assert not {'torch', 'transformers'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def files_of(traced: TracedDirectory) -> set[str]:
+    return {node.location.file for graph in traced.program.graphs for node in graph.nodes}
+
+
+def test_lines_are_those_of_the_installation_that_reads(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = trace_file(folder, MODEL, DType.F32)
+    assert file is not None
+    kept = read_trace(file)
+    assert kept is not None
+    here = files_of(kept) - {UNKNOWN.file}
+    assert any(each.endswith("modeling_deepseek_v3.py") for each in here)
+    assert all(Path(each).is_absolute() and Path(each).is_file() for each in here)
+    # Another virtual environment has the same versions, and shares the folder.
+    names = [portable_name(each) for each in here]
+    text = file.read_bytes()
+    assert not any(each.encode() in text for each in here)
+    other = tmp_path / "site-packages"
+    for name in names:
+        assert name is not None
+        (other / name).parent.mkdir(parents=True, exist_ok=True)
+        (other / name).touch()
+    monkeypatch.setattr("sys.path", [str(other)])
+    there = read_trace(file)
+    assert there is not None
+    assert files_of(there) - {UNKNOWN.file} == {str(other / str(name)) for name in names}
+    # A file that is gone is named by no message: the model is traced again.
+    shutil.rmtree(other / "transformers" / "models")
+    assert read_trace(file) is None
+
+
+def test_lines_of_no_installed_package_are_not_kept(folder: Path, tmp_path: Path) -> None:
+    file = trace_file(folder, MODEL, DType.F32)
+    assert file is not None
+    kept = read_trace(file)
+    assert kept is not None
+    graph = kept.program.main
+    own = Location(str(tmp_path / "model.py"), 3)
+    nodes = (replace(graph.nodes[0], location=own), *graph.nodes[1:])
+    moved = Program((Graph(graph.name, nodes, graph.outputs), *kept.program.graphs[1:]))
+    write_trace(tmp_path / "one", kept)
+    write_trace(tmp_path / "other", replace(kept, program=moved))
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
 
 
 def copy_of(tmp_path: Path) -> Path:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import GraphBuilder
+from ascendfx.ir.location import Location
 from ascendfx.ir.ops import Input, Negate
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType, TensorType
@@ -43,6 +44,21 @@ def test_floats_come_back_bit_by_bit(values: list[float]) -> None:
         np.testing.assert_array_equal(back, tensor)
         if name == "x":
             np.testing.assert_array_equal(np.signbit(back), np.signbit(tensor))
+
+
+def test_a_case_is_mailed_without_the_folders_of_its_maker(tmp_path: Path) -> None:
+    builder = GraphBuilder("negate")
+    with builder.at(Location(json.__file__, 7, "layers.0")):
+        x = builder.add(Input("x", TensorType(DType.F64, (1,))))
+        program = Program((builder.build(builder.add(Negate(), x)),))
+    case = Case(program, {"x": np.array([1.0])}, {}, None)
+    file = tmp_path / "case.json"
+    reduced = Reduced(case, program, Observed(1.0, 0.5), Simplify())
+    write_case(file, reduced, describe_pass(Simplify()), Simplify.fidelity, {})
+    text = file.read_text(encoding="utf-8")
+    assert str(Path(json.__file__).parent.parent) not in text
+    stored = read_case(file, text)
+    assert str(stored.case.program.main.nodes[1].location) == "json/__init__.py:7 in layers.0"
 
 
 @pytest.mark.parametrize(

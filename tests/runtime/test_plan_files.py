@@ -1,3 +1,4 @@
+import json
 import subprocess
 from dataclasses import replace
 
@@ -6,6 +7,9 @@ import pytest
 from ascendfx.codegen.ascendc.lowering.lower_program import lower_program
 from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.ir.graph import Graph
+from ascendfx.ir.location import Location
+from ascendfx.ir.program import Program
 from ascendfx.runtime.package.read_plans import read_plans
 from ascendfx.runtime.package.write_plans import HASHES, plan_files, write_plans
 from tests.lowering.serving_programs import Shape, serving_program
@@ -27,6 +31,19 @@ def plans():
 def test_plans_come_back_as_they_were_written(plans, tmp_path):
     write_plans(tmp_path, plans)
     assert read_plans(tmp_path) == {plan.name: plan for plan in plans}
+
+
+def test_plans_name_lines_by_names_that_hold_on_other_machines():
+    program = serving_program(Shape())
+    place = Location(json.__file__, 3, "layers.0")
+    graphs = tuple(
+        Graph(g.name, tuple(replace(node, location=place) for node in g.nodes), g.outputs)
+        for g in program.graphs
+    )
+    moved = Program(graphs, program.recipes)
+    shared = {"target": TARGET, "context": 256, "blocks": 8}
+    plan, _ = lower_program(moved, rows=4, requests=4, name="decode", **shared)
+    assert {work.location for work in plan.works} == {"json/__init__.py:3 in layers.0"}
 
 
 def test_the_list_of_hashes_is_one_sha256sum_understands(plans, tmp_path):

@@ -263,7 +263,7 @@ def works_of(lowered: LoweredProgram, used: Iterable[str]) -> tuple[KernelWork, 
         pairs = zip(lowered.graphs[graph.name].steps, lowered.kernels[graph.name], strict=True)
         for step, kernel in pairs:
             if isinstance(step, KernelStep) and kernel and kernel.name not in works:
-                location = str(graph.nodes[step.position].location)
+                location = str(graph.nodes[step.position].location.portable())
                 works[kernel.name] = KernelWork(kernel.name, graph.name, step.work, location)
     return tuple(works[name] for name in used)
 
