@@ -17,7 +17,7 @@ from ascendfx.passes.proof.random_tensors import example_sizes, random_tensors
 from ascendfx.passes.proof.round_in_format import round_to
 from ascendfx.passes.proof.shown import shown_operands
 from ascendfx.passes.rule import Precondition, Rule, Spelling
-from ascendfx.passes.rule_sides import holes_of, side_of, unequal_sizes, within
+from ascendfx.passes.rule_sides import holes_of, side_of, side_or_none, unequal_sizes, within
 
 _ROUNDS = 12
 _ELEMENTS = 200_000
@@ -37,15 +37,38 @@ def check_fires(rule: Rule, spelling: Spelling) -> str:
     )
 
 
-def check_example(rule: Rule, example: Program | None) -> str:
-    """Apply the rule in its example: it must change something, and come to an end."""
-    if example is None:
-        return "there is no example in which it applies"
+def check_ends(rule: Rule, spelling: Spelling) -> str:
+    """Apply the rule to its own left side, as often as it fits.
+
+    What is wrong with its right side there is told by `check_perturbed_sites`.
+
+    Raises:
+        GraphError: `rules-never-end`.
+    """
+    holes = holes_of(rule, spelling, unequal_sizes(rule, spelling, (3, 2)))
+    lhs = side_or_none(rule, spelling.lhs, holes)
+    try:
+        if lhs is not None:
+            ApplyRules((rule,), max_rounds=_ROUNDS).run_graph(lhs)
+    except GraphError as error:
+        if error.code == "rules-never-end":
+            raise
+    except (ArithmeticError, AttributeError):
+        pass
+    return ""
+
+
+def check_example(rule: Rule, example: Program) -> str:
+    """Apply the rule in its example: it must change something, and come to an end.
+
+    Raises:
+        GraphError: `rules-never-end`.
+    """
     try:
         result = ApplyRules((rule,), max_rounds=_ROUNDS).run(example)
     except GraphError as error:
         if error.code == "rules-never-end":
-            return f"it matches its own result again and again: after {_ROUNDS} rounds it applies"
+            raise
         return f"its right side is not well typed in its example: {error.reason}"
     if result.program is not example:
         return _evaluated(rule, example, result.program)
@@ -87,14 +110,20 @@ def _has_numbers_alone(program: Program) -> bool:
 
 
 def check_necessity(rule: Rule, condition: Precondition, example: Program | None) -> Iterator[str]:
-    """Show that the precondition forbids its example, and that it alone does."""
+    """Show that the precondition forbids its example, and that it alone does.
+
+    Raises:
+        GraphError: `rules-never-end`.
+    """
     blocks = condition.blocks
     if example is None:
-        yield f"there is no example for the precondition `{blocks}`"
+        yield f"no example was given for the precondition `{blocks}`"
         return
     try:
         result = ApplyRules((rule,)).run(example)
     except GraphError as error:
+        if error.code == "rules-never-end":
+            raise
         yield f"in the example of `{blocks}` it builds what is not well typed: {error.reason}"
         return
     if result.program is not example:

@@ -41,7 +41,11 @@ _DRAWS = 2
 
 
 def check_perturbed_sites(rule: Rule, spelling: Spelling, *, seed: int) -> str:
-    """Return the first changed left side on which the rule fires and is wrong."""
+    """Return the first changed left side on which the rule fires and is wrong.
+
+    Raises:
+        GraphError: `rules-never-end`.
+    """
     for what, graph, holes in _changed_sides(rule, spelling, seed):
         if found := _wrong(rule, graph, _operand_draws(rule, holes, seed)):
             return f"it fires where it is wrong, a precondition is missing: {what}: {found}"
@@ -49,7 +53,11 @@ def check_perturbed_sites(rule: Rule, spelling: Spelling, *, seed: int) -> str:
 
 
 def check_changed_example(rule: Rule, example: Program, *, seed: int, count: int = _MUTANTS) -> str:
-    """Return the first changed detail of an example with which the rule fires and is wrong."""
+    """Return the first changed detail of an example with which the rule fires and is wrong.
+
+    Raises:
+        GraphError: `rules-never-end`.
+    """
     if len(example.graphs) > 1:
         return ""
     tensors = random_tensors(example, seed=seed, ids=2)
@@ -136,6 +144,8 @@ def _applied(rule: Rule, graph: Graph) -> Graph | str:
     try:
         after = ApplyRules((rule,)).run_graph(graph).graph
     except GraphError as error:
+        if error.code == "rules-never-end":
+            raise  # it is no missing precondition
         return f"the right side is not well typed: {error.reason}"
     except ArithmeticError as error:
         return f"the right side cannot be built: {error}"

@@ -10,7 +10,7 @@ from ascendfx.ir.graph import GraphBuilder, Value
 from ascendfx.ir.ops import Add, Constant, Cos, Multiply, Subtract
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType
-from ascendfx.passes.check_rule import check_rule, problems_of_rule
+from ascendfx.passes.check_rule import CHECKS, check_rule, problems_of_rule
 from ascendfx.passes.rule import Rule, SideBuilder, Spelling
 from ascendfx.passes.rules import RULES
 from tests.passes.guarded_rule import GUARDED, RULE, program
@@ -82,8 +82,8 @@ def test_a_side_that_is_never_well_typed_is_refused() -> None:
 
 def test_examples_are_demanded_and_tried() -> None:
     assert problems(GUARDED) == [
-        "there is no example in which it applies",
-        "there is no example for the precondition `integers`",
+        "no example was given in which it applies",
+        "no example was given for the precondition `integers`",
     ]
     assert problems(GUARDED, _=program(operation="cos"), integers=program()) == [
         "it does not apply in its example",
@@ -104,7 +104,28 @@ def test_the_message_reads_well() -> None:
     assert first.startswith("error[rule-not-proved]: subtract: the sides differ for k=")
     assert rest == (
         "   = note: it cannot be proved: result 0[0]: the difference is x_0 - 2*y_0 + cos(x_0)\n"
-        "   = note: there is no example in which it applies\n"
+        "   = note: no example was given in which it applies\n"
         "\n"
-        "hint: a rule that is not proved would change results without a message"
+        "hint: correct a side, or exclude these values with a precondition (when=); what it "
+        "ensures of an operand is declared in values= or below="
     )
+
+
+@pytest.mark.parametrize("examples", [None, {}, {"nothing": program()}])
+def test_the_hint_says_how_an_example_is_passed(examples: dict[str, Program] | None) -> None:
+    with pytest.raises(GraphError) as caught:
+        check_rule(RULE, examples=examples, trials=1)
+    assert "no example was given" in str(caught.value)
+    assert 'pass examples={"": a Program in which it fires}' in caught.value.hint
+
+
+def test_each_cause_has_a_hint_of_its_own() -> None:
+    hints = {check.name: check.hint for check in CHECKS}
+    assert all(hints.values())
+    assert "Fidelity.REAL" in hints["fidelity"]
+    with pytest.raises(GraphError) as caught:
+        check_rule(GUARDED, examples={"": program()}, trials=1)
+    assert 'examples={"<blocks>"' in caught.value.hint
+    with pytest.raises(GraphError) as caught:
+        check_rule(RULE, examples={"": program(operation="cos")}, trials=1)
+    assert caught.value.hint == hints["example"]

@@ -37,7 +37,7 @@ from tests.passes.small_rules import program, rule
 INTEGERS = {"x": "i32: * k", "y": "i32: * k"}
 FOUR = {**TWO, "a": "f32: * k", "d": "f32: * k"}
 BELOW = {"below": {"x": "k", "y": "k"}, **EXHAUSTIVE, **BITWISE}
-NO_EXAMPLE = "there is no example in which it applies"
+NO_EXAMPLE = "no example was given in which it applies"
 
 
 def compared(op: Any, change: Any = lambda b, x: x) -> Any:

@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from ascendfx import rules
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import GraphBuilder, Value
 from ascendfx.ir.ops import (
     Constant,
@@ -23,6 +26,7 @@ from ascendfx.ir.ops import (
     Topk,
     Transpose,
 )
+from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType
 from tests.passes.small_rules import add, program, refused, rule
 
@@ -247,18 +251,53 @@ def test_a_dead_rule() -> None:
 SMALL = rules.Values(-8.0, 8.0, because="test")
 
 
-def test_a_rule_that_matches_its_own_result_for_ever() -> None:
-    message = refused(
-        rule(
-            "swap",
-            lambda b, h, x, y: add(b, x, y),
-            lambda b, h, x, y: add(b, y, x),
-            {"x": "* k", "y": "* k"},
-            fidelity=rules.Fidelity.BITWISE,
-        ),
-        program('input "x" : f32[tokens]', "cos %0 : f32[tokens]", "add %0, %1 : f32[tokens]"),
+def swap(**options: Any) -> rules.Rule:
+    return rule(
+        "swap",
+        lambda b, h, x, y: add(b, x, y),
+        lambda b, h, x, y: add(b, y, x),
+        {"x": "* k", "y": "* k"},
+        fidelity=rules.Fidelity.BITWISE,
+        **options,
     )
-    assert "it matches its own result again and again: after 12 rounds it applies" in message
+
+
+SWAPPED = program('input "x" : f32[tokens]', "cos %0 : f32[tokens]", "add %0, %1 : f32[tokens]")
+
+
+@pytest.mark.parametrize("examples", [{"": SWAPPED}, {}])
+def test_a_rule_that_matches_its_own_result_for_ever(examples: dict[str, Program]) -> None:
+    with pytest.raises(GraphError) as caught:
+        rules.check(swap(), examples=examples)
+    message = str(caught.value)
+    assert message.splitlines()[0] == (
+        "error[rule-not-proved]: swap: it matches its own result again and again: "
+        "after 12 rounds a rule still applies: `swap` 12 times"
+    )
+    assert "hint: set cyclic=True" in message
+    assert "a right side that the left side does not match" in message
+    for wrong in ("precondition", "not well typed"):
+        assert wrong not in message
+    assert message.count("again and again") == 1
+
+
+def test_the_remedy_for_a_rule_that_never_ends_is_one() -> None:
+    rules.check(swap(cyclic=True), examples={"": SWAPPED})
+
+
+def test_a_rule_that_never_ends_in_the_example_of_a_precondition() -> None:
+    def ends(site: rules.Site) -> bool:
+        return site.type_of("x").dtype is not DType.I32
+
+    narrow = rules.Precondition("integers", ends, "swap: integers")
+    integers = program('input "x" : i64[4]', "negate %0 : i64[4]", "add %0, %1 : i64[4]")
+    guarded = swap(when=(narrow,), proof=rules.Proof.SYMBOLIC)
+    with pytest.raises(GraphError) as caught:
+        rules.check(guarded, examples={"": SWAPPED, "integers": integers})
+    message = str(caught.value)
+    assert "not well typed" not in message
+    assert message.count("again and again") == 1
+    assert "hint: set cyclic=True" in message
 
 
 def test_a_proof_of_the_wrong_kind() -> None:
