@@ -10,6 +10,12 @@ _LOGGER = logging.getLogger("ascendfx")
 _REASONS = 8
 """A summary has no more; a whole model has hundreds of remarks, for a few reasons."""
 
+_NOTES = {
+    "no-row-form": "[no-row-form] is expected for attention in a plain layer, whose products and "
+    "softmax mix rows: it is a kernel only over caches, where it serves (ascendfx.compile)"
+}
+"""What a new user should know of a code, said once in a summary."""
+
 
 @dataclass(frozen=True, slots=True)
 class EagerRemark:
@@ -61,9 +67,12 @@ def summed_up() -> Generator[None]:
 
 
 def summary_of(found: Sequence[EagerRemark]) -> list[str]:
-    """Return the number of remarks for each reason, with the first; one remark is told as it is."""
+    """Return the number of remarks for each reason, with the first; one remark is told as it is.
+
+    What a code means that is no fault of the model is said behind them.
+    """
     if len(found) < 2:
-        return list(map(str, found))
+        return [*map(str, found), *_notes(found)]
     reasons: dict[tuple[str, str], list[EagerRemark]] = {}
     for each in found:
         reasons.setdefault((each.code, _kind_of(each.reason)), []).append(each)
@@ -76,8 +85,13 @@ def summary_of(found: Sequence[EagerRemark]) -> list[str]:
     if len(ordered) > _REASONS:
         rest = sum(map(len, ordered[_REASONS:]))
         lines.append(f"  {rest} for {len(ordered) - _REASONS} other reasons")
+    lines += _notes(found)
     lines.append(f"each of them: {__name__}.remarks(), or the logger `ascendfx` at DEBUG")
     return lines
+
+
+def _notes(found: Sequence[EagerRemark]) -> list[str]:
+    return [note for code, note in _NOTES.items() if any(each.code == code for each in found)]
 
 
 def _kind_of(reason: str) -> str:

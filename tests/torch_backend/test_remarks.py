@@ -25,10 +25,24 @@ def test_many_remarks_are_one_warning_by_reason(caplog: pytest.LogCaptureFixture
         "303 parts of the graph run eagerly:",
         "  300 [no-row-form]: first `mul_0`: axis 0 of `mul` is mixed at model.py:0",
         "  3 [unknown-operation]: first `j_0`: no translation for `bessel_j0` at m.py:0",
+        "[no-row-form] is expected for attention in a plain layer, whose products and softmax mix "
+        "rows: it is a kernel only over caches, where it serves (ascendfx.compile)",
         "each of them: ascendfx.runtime.torch_backend.remarks.remarks(), or the logger `ascendfx` "
         "at DEBUG",
     ]
     assert len(remarks()) == 303
+
+
+def test_one_remark_says_what_is_expected_and_others_do_not(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with summed_up():
+        remark("`bmm`", "no-row-form", "rows are mixed")
+    assert "runs eagerly: rows are mixed [no-row-form]\n[no-row-form] is expected" in caplog.text
+    caplog.clear()
+    with summed_up():
+        remark("`j`", "unknown-operation", "no translation for `bessel_j0`")
+    assert "is expected" not in caplog.text
 
 
 def test_each_remark_is_a_detail(caplog: pytest.LogCaptureFixture) -> None:
