@@ -54,14 +54,15 @@ def tensors(
     prepare_output(output, dump)
     read = read_dump(dump)
     if (stage is None or after is None) and (unfinished := read.unfinished):
-        unfinished.hint += "; or name what there is: --stage, --after"
+        unfinished.hint += _what_there_is(read, stage)
         raise unfinished
     chosen = _stage(read, stage)
     most = len(chosen.on_tokens)
     number = most if after is None else after
     if not 0 <= number <= most:
         raise click.BadParameter(
-            f"stage {chosen.name} has {counted(most, 'pass')} whose programs run on tokens",
+            f"stage {chosen.name} has {counted(most, 'pass')} whose programs run on tokens: "
+            f"{after} is none of {_numbers(most)}",
             param_hint="'--after'",
         )
     program = chosen.program(number)
@@ -74,6 +75,23 @@ def tensors(
     click.echo(
         f"{output}: {counted(len(made.entries), 'value')} of {counted(tokens.shape[1], 'token')}"
     )
+
+
+def _what_there_is(dump: Dump, stage: str | None) -> str:
+    """Return what may be named of a dump that is not whole, as the end of a hint."""
+    there = {s.name: s for s in dump.stages if s.at.layer is None}
+    if not there:
+        return ""
+    chosen = there.get(stage or "") or list(there.values())[-1]
+    most = len(chosen.on_tokens)
+    return (
+        f"; or name both stage and program, for example --stage {chosen.name} --after {most} "
+        f"(there are {_numbers(most)})"
+    )
+
+
+def _numbers(most: int) -> str:
+    return f"0 to {most}" if most else "0"
 
 
 def _stage(dump: Dump, name: str | None) -> DumpedStage:

@@ -164,7 +164,10 @@ def test_wrong_use_of_the_command_line(dump: Path, tmp_path: Path) -> None:
     done = run(cli, ["tensors", str(dump), "--stage", "other", *out])
     assert "the dump has no stage `other`; it has serving, decode" in done.output
     done = run(cli, ["tensors", str(dump), "--stage", "serving", "--after", "99", *out])
-    assert "stage serving has " in done.output
+    said = " ".join(done.output.replace("\u2502", " ").split())
+    most = len(read_dump(dump).stages[0].on_tokens)
+    assert f"stage serving has {most} pass" in said
+    assert f"99 is none of 0 to {most}" in said
 
 
 @pytest.mark.parametrize("word", ["bisect", "reduce", "tensors"])
@@ -223,6 +226,11 @@ def test_a_compilation_that_was_stopped_is_not_said_to_be_right(
 def test_what_a_stopped_compilation_left_can_be_looked_at_by_name(tmp_path: Path) -> None:
     dump = _without_mistake(tmp_path / "dump")
     shutil.rmtree(dump / "decode")
-    words = (*_random("tensors", dump, tmp_path / "out"), "--stage", "serving", "--after", "1")
+    given = _random("tensors", dump, tmp_path / "out")
+    for one in (("--stage", "serving"), ("--after", "1"), ()):
+        message = refused(*given, *one)
+        assert "name both stage and program, for example --stage serving --after 1" in message
+        assert "(there are 0 to 1)" in message
+    words = (*given, "--stage", "serving", "--after", "1")
     assert CliRunner().invoke(cli, list(map(str, words))).exit_code == 0
     assert (tmp_path / "out").is_file()
