@@ -130,8 +130,9 @@ def run(
                 kernel_cache=kernel_cache,
                 progress=progress,
             )
+        _refuse_idle_drafts(engine, draft_tokens)
         if adaptive_drafts:
-            _adapt(engine, draft_tokens)
+            engine.draft_policy = ExpectedGain()
         results = engine.generate(
             texts,
             max_new_tokens=max_new_tokens,
@@ -168,12 +169,15 @@ def _texts(prompts: tuple[str, ...], file: Path | None) -> list[str]:
     return texts
 
 
-def _adapt(engine: Engine, draft_tokens: int | None) -> None:
+def _refuse_idle_drafts(engine: Engine, draft_tokens: int | None) -> None:
+    """Refuse options about drafts where there are none, or where they are not asked."""
     if draft_tokens is not None:
         refuse_idle(("adaptive_drafts",), "with --draft-tokens", "let the number be chosen")
     if not engine.metrics.proposed:
-        refuse_idle(("adaptive_drafts",), "without drafts", "compile with --draft-tokens K")
-    engine.draft_policy = ExpectedGain()
+        idle = ("adaptive_drafts", "verification")
+        refuse_idle(idle, "without drafts", "compile with --draft-tokens K")
+    elif draft_tokens == 0:
+        refuse_idle(("verification",), "with --draft-tokens 0", "ask for drafts")
 
 
 def _interpreted(model: Path, kernel_cache: Path | None, progress: Progress) -> Engine:

@@ -148,7 +148,8 @@ def test_run_passes_on_how_texts_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
         given.update(options)
         return [ascendfx.Generation((), (), "", "length") for _ in texts]
 
-    monkeypatch.setattr(run_module, "load", lambda *_, **__: SimpleNamespace(generate=generate))
+    engine = SimpleNamespace(generate=generate, metrics=SimpleNamespace(proposed=(0,)))
+    monkeypatch.setattr(run_module, "load", lambda *_, **__: engine)
     words = "--min-new-tokens 3 --stop-id 7 --stop-id 9 --draft-tokens 1 --ignore-eos -n 5"
     ended = CliRunner().invoke(cli, ["run", str(tmp_path), "-p", "x", *words.split()])
     assert ended.exit_code == 0, ended.output

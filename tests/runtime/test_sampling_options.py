@@ -23,8 +23,17 @@ def given(monkeypatch: pytest.MonkeyPatch) -> Samplings:
         found.extend(sampling)
         return [Generation((), (), "", "length") for _ in texts]
 
-    monkeypatch.setattr(run_module, "load", lambda *_, **__: SimpleNamespace(generate=generate))
+    metrics = SimpleNamespace(proposed=(0,))  # of a package with one draft
+    engine = SimpleNamespace(generate=generate, metrics=metrics)
+    monkeypatch.setattr(run_module, "load", lambda *_, **__: engine)
     return found
+
+
+@pytest.fixture
+def without_drafts(given: Samplings, monkeypatch: pytest.MonkeyPatch) -> Samplings:
+    engine = SimpleNamespace(metrics=SimpleNamespace(proposed=()))
+    monkeypatch.setattr(run_module, "load", lambda *_, **__: engine)
+    return given
 
 
 @pytest.mark.parametrize(
@@ -56,6 +65,37 @@ def test_options_are_those_of_sampling(
     ended = CliRunner().invoke(cli, ["run", str(tmp_path), *prompts, *arguments])
     assert ended.exit_code == 0, ended.output
     assert given == [Sampling(seed=7 + i, **wanted) for i in range(2)]
+
+
+@pytest.mark.parametrize(
+    ("option", "more"),
+    [
+        ("--verification", ("typical",)),
+        ("--verification", ("exact",)),
+        ("--verification", ("typical", "--typical-threshold", "0.2")),
+        ("--adaptive-drafts", ()),
+    ],
+)
+def test_options_about_drafts_are_refused_without_drafts(
+    option: str, more: tuple[str, ...], without_drafts: Samplings, tmp_path: Path
+) -> None:
+    ended = CliRunner().invoke(cli, ["run", str(tmp_path), "-p", "a", option, *more])
+    assert ended.exit_code == 2
+    said = " ".join(ended.output.replace("\u2502", " ").split())
+    assert f"{option} changes nothing without drafts: compile with --draft-tokens K" in said
+    assert not without_drafts
+
+
+def test_a_verification_is_refused_if_no_drafts_are_asked_for(
+    given: Samplings, tmp_path: Path
+) -> None:
+    words = ("-p", "a", "--verification", "block", "--draft-tokens")
+    ended = CliRunner().invoke(cli, ["run", str(tmp_path), *words, "0"])
+    assert ended.exit_code == 2
+    assert "--verification changes nothing with --draft-tokens 0" in ended.output
+    ended = CliRunner().invoke(cli, ["run", str(tmp_path), *words, "1"])
+    assert ended.exit_code == 0, ended.output
+    assert [each.verification for each in given] == ["block"]
 
 
 def test_lossy_ways_are_called_so() -> None:
