@@ -70,7 +70,8 @@ class Metrics:
     """What an engine has done since it was made.
 
     Steps in which a request ends are left out of the figures by position: what is behind a stop
-    token or a limit is not known to be right or wrong.
+    token or a limit is not known to be right or wrong. The figures of requests have these steps, so
+    that the sum of theirs may be larger.
 
     Attributes:
         steps: Decode steps of the device.
