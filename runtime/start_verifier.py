@@ -28,6 +28,10 @@ _SEED = 0
 _FALLBACK_VOCABULARY = 2
 
 
+def _is_id(given: object) -> bool:
+    return isinstance(given, int | np.integer) and not isinstance(given, bool)
+
+
 def check_mode(
     verify: str | None, tokens: Sequence[Sequence[int]] | None = None, length: int | None = None
 ) -> None:
@@ -42,7 +46,7 @@ def check_mode(
     for text in [] if tokens is None else tokens if isinstance(tokens, list | tuple) else [tokens]:  # pyright: ignore[reportUnnecessaryIsInstance]
         if isinstance(text, str | bytes) or not isinstance(text, Sequence | np.ndarray):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise wrong_type("verify_tokens", tokens, "a list of lists of token ids")
-        if not all(isinstance(each, int | np.integer) for each in text):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not all(map(_is_id, text)):
             raise wrong_type("verify_tokens", tokens, "a list of lists of token ids")
     if verify is not None and verify not in MODES:
         raise GraphError(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cache
 from operator import index
 from typing import NamedTuple
 
@@ -144,9 +145,24 @@ def prompt_ids(number: int, prompt: object) -> tuple[int, ...]:
     if isinstance(prompt, bytes | bytearray | Mapping | Set):
         raise _no_prompt(number, f"`{type(prompt).__name__}` holds no ids in order")
     try:
-        return tuple(map(index, prompt))  # pyright: ignore[reportArgumentType]
+        return tuple(map(_token_id, prompt))  # pyright: ignore[reportArgumentType]
     except TypeError as error:
         raise _no_prompt(number, str(error)) from error
+
+
+def _token_id(given: object) -> int:
+    """Return a number as an id; of a truth value Python would make 0 or 1."""
+    if type(given) is int:
+        return given
+    if isinstance(given, bool) or _is_truth(getattr(given, "dtype", None)):
+        raise TypeError(f"{given!r} is a truth value, not a token id")
+    return index(given)  # pyright: ignore[reportArgumentType]
+
+
+@cache
+def _is_truth(dtype: object) -> bool:
+    """Return whether an element format, of NumPy or of PyTorch, is that of truth values."""
+    return str(dtype) in ("bool", "torch.bool")
 
 
 def _no_prompt(number: int, why: str) -> GraphError:
@@ -162,7 +178,7 @@ def _stop_ids(given: object) -> tuple[int, ...]:
     if isinstance(given, str | bytes | bytearray | Mapping) or not isinstance(given, Iterable):
         raise wrong_type("stop_ids", given, wanted)
     try:
-        ids = tuple(dict.fromkeys(map(index, given)))
+        ids = tuple(dict.fromkeys(map(_token_id, given)))
     except TypeError as error:
         raise wrong_type("stop_ids", given, wanted) from error
     if not all(0 <= each < 2**31 for each in ids) or len(ids) > STOP_COLUMNS:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.step_state import Option, Verification
@@ -34,6 +35,7 @@ def greedy(prompt: list[int]) -> tuple[int, ...]:
         ({"stop_at_eos": 1}, "bad-argument", "stop_at_eos must be True or False"),
         ({"stop_ids": "ab"}, "bad-argument", "stop_ids must be a list of token ids"),
         ({"stop_ids": [1.5]}, "bad-argument", "stop_ids must be a list of token ids"),
+        ({"stop_ids": [True]}, "bad-argument", "stop_ids must be a list of token ids"),
         ({"stop_ids": [3, -1]}, "bad-stop-ids", "2 ids from -1 to 3; at most 8"),
         ({"stop_ids": range(9)}, "bad-stop-ids", "9 ids from 0 to 8; at most 8"),
         ({"stop_ids": [2**40]}, "bad-stop-ids", "1099511627776"),
@@ -131,6 +133,9 @@ def test_numbers_of_numpy_are_numbers() -> None:
     [
         (Request(prompt=[]), "empty-prompt"),
         (Request(prompt=[VOCABULARY]), "token-range"),
+        (Request(prompt=[1, True]), "bad-prompt"),
+        (Request(prompt=np.array([True, False])), "bad-prompt"),
+        (Request(prompt=torch.tensor([True, False])), "bad-prompt"),
         (Request(prompt=[1], max_new_tokens=2, stop_ids=[3, VOCABULARY]), "token-range"),
         (Request(prompt="text"), "no-tokenizer"),
         (Request(prompt=[1] * 30, max_new_tokens=1), "context-limit"),
