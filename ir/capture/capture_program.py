@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor, nn
 
 from ascendfx.ir.capture.choose_implementation import exportable
@@ -13,6 +14,7 @@ from ascendfx.ir.capture.same_structure import LayerList, outermost_lists
 from ascendfx.ir.capture.shorten_layers import NotAChainError, Run, find_runs, shortened
 from ascendfx.ir.capture.simplify_positions import simplify_positions
 from ascendfx.ir.capture.translate import translate
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import TensorType
 
@@ -50,6 +52,7 @@ def capture_program(
     Raises:
         GraphError: The model cannot be captured.
     """
+    _require_own_formats()
     lists = outermost_lists(model)
     canonical = canonical_keys(model)
     runs = find_runs(lists) if shorten else ()
@@ -61,6 +64,19 @@ def capture_program(
                 return replace(found, remarks=(*remarks, *found.remarks))
             remarks.append(f"every layer was traced, which takes longer: {found}")
     raise AssertionError("nothing can go wrong with runs when there are none")
+
+
+def _require_own_formats() -> None:
+    """Refuse to trace where PyTorch casts weights and activations behind the model's back."""
+    for device in ("cpu", "cuda"):
+        if torch.is_autocast_enabled(device):
+            name = str(torch.get_autocast_dtype(device)).removeprefix("torch.")
+            raise GraphError(
+                "autocast",
+                f"the capture runs under torch.autocast({device!r}), which adds casts to {name}",
+                hint='leave autocast; dtype="bfloat16" compiles the model in that format, weights '
+                "included",
+            )
 
 
 def canonical_keys(model: nn.Module) -> dict[str, str]:

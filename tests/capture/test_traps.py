@@ -320,3 +320,20 @@ def test_what_is_no_model_is_named(model: object) -> None:
     with pytest.raises(GraphError, match=r"error\[no-model\]: the model is of type `") as caught:
         capture_module(model)  # pyright: ignore[reportArgumentType]
     assert "Hugging Face directory" in caught.value.hint
+
+
+class _Plain(Toy):
+    def forward(self, ids: Tensor) -> Tensor:
+        return self.head(self.embed(ids))
+
+
+def test_a_capture_under_autocast_is_refused() -> None:
+    """It would have casts to bfloat16 that the model does not have."""
+    model = _Plain()
+    with (
+        torch.autocast("cpu", torch.bfloat16),
+        pytest.raises(GraphError, match=r"error\[autocast\]: .*adds casts to bfloat16") as caught,
+    ):
+        capture_module(model)
+    assert 'dtype="bfloat16"' in caught.value.hint
+    assert capture_module(model).program
