@@ -72,8 +72,17 @@ def checkpoint(original: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def compiled(original: Path) -> CompiledModel:
-    return compile_model(original, limits=LIMITS)
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that keeps the trace of the checkpoint: only its files are looked at again.
+
+    Not for tests of a configuration or of torch: they trace.
+    """
+    return tmp_path_factory.mktemp("traces")
+
+
+@pytest.fixture(scope="session")
+def compiled(original: Path, traces: Path) -> CompiledModel:
+    return compile_model(original, limits=LIMITS, trace_folder=traces)
 
 
 @pytest.fixture(scope="session")

@@ -72,9 +72,9 @@ def _no_tokenizer(folder: Path) -> None:
     ],
 )
 def test_files_that_changed_since_the_compilation_are_not_saved(
-    change: Callable[[Path], None], name: str, checkpoint: Path, tmp_path: Path
+    change: Callable[[Path], None], name: str, checkpoint: Path, traces: Path, tmp_path: Path
 ) -> None:
-    compiled = compile_model(checkpoint, limits=LIMITS)
+    compiled = compile_model(checkpoint, limits=LIMITS, trace_folder=traces)
     change(checkpoint)
     with pytest.raises(GraphError) as caught:
         save_package(compiled, tmp_path / "pkg")
@@ -86,8 +86,10 @@ def test_files_that_changed_since_the_compilation_are_not_saved(
             start_engine(compiled, "reference")
 
 
-def test_a_copy_that_was_not_touched_is_saved(checkpoint: Path, tmp_path: Path) -> None:
-    compiled = compile_model(checkpoint, limits=LIMITS)
+def test_a_copy_that_was_not_touched_is_saved(
+    checkpoint: Path, traces: Path, tmp_path: Path
+) -> None:
+    compiled = compile_model(checkpoint, limits=LIMITS, trace_folder=traces)
     load_file(checkpoint / WEIGHTS)
     save_package(compiled, tmp_path / "pkg")
     assert (tmp_path / "pkg" / "package.json").is_file()

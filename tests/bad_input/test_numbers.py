@@ -57,12 +57,13 @@ def test_places_far_behind_are_counted_right() -> None:
 
 @pytest.fixture(scope="module")
 def damageable(
-    original: Path, tmp_path_factory: pytest.TempPathFactory
+    original: Path, traces: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[CompiledModel, dict[str, StoredTensor]]:
     """Return a compiled model whose weights are a file that the test may change in place."""
     folder = tmp_path_factory.mktemp("numbers") / "model"
     shutil.copytree(original, folder)
-    return compile_model(folder, limits=LIMITS), read_header(folder / WEIGHTS)
+    compiled = compile_model(folder, limits=LIMITS, trace_folder=traces)
+    return compiled, read_header(folder / WEIGHTS)
 
 
 @contextmanager
