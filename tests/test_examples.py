@@ -1,5 +1,6 @@
 """The numbered examples run as they stand."""
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -22,10 +23,20 @@ def run(example: Path, *arguments: Path) -> str:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_the_example_runs_and_runs_again(example: Path, tmp_path: Path) -> None:
+def test_the_example_runs_and_runs_again(
+    example: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     first = run(example, tmp_path)
     assert first
-    assert run(example, tmp_path) == first
+    if example.stem.startswith("05"):  # what is read again is a file: no process of its own
+        monkeypatch.setattr(sys, "argv", [str(example), str(tmp_path)])
+        runpy.run_path(str(example), run_name="__main__")
+        assert capsys.readouterr().out == first
+    else:
+        assert run(example, tmp_path) == first
     if example.stem.startswith("01"):
         assert "the loaded package says the same: True" in first
     if example.stem.startswith("02"):
@@ -47,11 +58,12 @@ def test_the_example_runs_and_runs_again(example: Path, tmp_path: Path) -> None:
 
 
 def test_an_example_without_a_folder_takes_a_temporary_one() -> None:
+    # All of them have the same line for it, so that one of them, the fastest, is run.
     for example in EXAMPLES:
         text = example.read_text(encoding="utf-8")
         assert "sys.argv[1]" not in text or "len(sys.argv) > 1 else Path(scratch)" in text, example
-    (golden,) = (each for each in EXAMPLES if each.stem.startswith("05"))
-    assert run(golden).startswith("as recorded: True\n")
+    (dumps,) = (each for each in EXAMPLES if each.stem.startswith("02"))
+    assert "derive-incremental-form" in run(dumps)
 
 
 def test_there_are_examples() -> None:
