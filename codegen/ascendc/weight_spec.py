@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.codegen.ascendc.hardware_units import FRACTAL_ROW_BYTES, FRACTAL_ROWS, round_up
+from ascendfx.codegen.ascendc.rows_of_recipe import parts_of_rows
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.interpret import interpret
 from ascendfx.ir.kept_roundings import narrow_to_odd, with_roundings
@@ -79,16 +80,29 @@ def evaluate_weight(spec: WeightSpec, tensors: Mapping[str, NDArray[Any]]) -> ND
     """Return the weight as it lies in memory.
 
     A recipe that only moves elements runs on the checkpoint's own format; any other runs in
-    float64 and is rounded once, to nearest even. Casts to a narrower format and back round, too.
+    float64, in parts where rows do not need each other, and is rounded once, to nearest even. Casts
+    to a narrower format and back round, too.
     """
     arrays = {key: tensors[key] for key in spec.keys}
     nodes = spec.recipe.nodes
     if all(isinstance(node.op, (Param, *_MOVES)) for node in nodes):
-        value = _move(spec.recipe, arrays)
+        rounded = _round(_move(spec.recipe, arrays), spec.dtype)
     else:
-        value = interpret(with_roundings(spec.recipe), arrays)[0]
-    rounded = _round(value, spec.dtype)
+        rounded = _computed(spec, arrays)
     return np.ascontiguousarray(rounded) if spec.layout == "nd" else pack_nz(rounded, spec.dtype)
+
+
+def _computed(spec: WeightSpec, arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    result: NDArray[Any] | None = None
+    for rows, recipe in parts_of_rows(spec.recipe):
+        part = {key: array[rows] for key, array in arrays.items()}
+        made = _round(interpret(with_roundings(recipe), part)[0], spec.dtype)
+        if result is None:
+            result = np.empty(spec.shape, made.dtype)
+        result[rows] = made
+    if result is not None:
+        return result
+    return _round(interpret(with_roundings(spec.recipe), arrays)[0], spec.dtype)
 
 
 def _move(recipe: Graph, arrays: dict[str, NDArray[Any]]) -> Array:
