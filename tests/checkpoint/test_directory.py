@@ -10,6 +10,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 from transformers import DeepseekV3Config, DeepseekV3ForCausalLM
 
+from ascendfx.ir.capture.captured_model import CapturedModel
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_type import DType
 from ascendfx.runtime.checkpoint.capture_model import capture_model
@@ -41,6 +42,17 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, DeepseekV3For
     return directory, model
 
 
+@pytest.fixture(scope="module")
+def traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Keeps the trace of the directory: the files are looked at each time."""
+    return tmp_path_factory.mktemp("traces")
+
+
+@pytest.fixture(scope="module")
+def captured(saved: tuple[Path, DeepseekV3ForCausalLM], traces: Path) -> CapturedModel:
+    return capture_model(saved[0], trace_folder=traces)
+
+
 @pytest.fixture
 def broken(saved: tuple[Path, DeepseekV3ForCausalLM], tmp_path: Path) -> Path:
     """A copy of the directory, to be damaged."""
@@ -50,11 +62,10 @@ def broken(saved: tuple[Path, DeepseekV3ForCausalLM], tmp_path: Path) -> Path:
 
 
 def test_a_directory_is_captured_with_its_weights(
-    saved: tuple[Path, DeepseekV3ForCausalLM],
+    saved: tuple[Path, DeepseekV3ForCausalLM], captured: CapturedModel
 ) -> None:
     directory, model = saved
     assert "model.layers.1.mlp.experts.3.up_proj.weight" in load_file(directory / WEIGHTS)
-    captured = capture_model(directory)
     ids = np.random.default_rng(0).integers(0, VOCABULARY, (2, 9))
     assert_equals_eager(captured, model, ids)
     facts = captured.facts
@@ -64,11 +75,10 @@ def test_a_directory_is_captured_with_its_weights(
 
 
 def test_expert_tensors_are_packed_in_the_order_of_the_model(
-    saved: tuple[Path, DeepseekV3ForCausalLM],
+    saved: tuple[Path, DeepseekV3ForCausalLM], captured: CapturedModel
 ) -> None:
-    directory, model = saved
-    source = capture_model(directory).source
-    for key, parameter in model.named_parameters():
+    source = captured.source
+    for key, parameter in saved[1].named_parameters():
         np.testing.assert_array_equal(source.load(key), parameter.detach().numpy())
         assert source.shape(key) == tuple(parameter.shape)
 
@@ -86,8 +96,8 @@ def test_another_format_is_delivered_on_request(
     assert captured.source.dtype("model.layers.1.mlp.gate.weight") is DType.F32, "the router stays"
 
 
-def test_stored_tensors_are_views_of_the_file(saved: tuple[Path, DeepseekV3ForCausalLM]) -> None:
-    loaded = capture_model(saved[0]).source.load("lm_head.weight")
+def test_stored_tensors_are_views_of_the_file(captured: CapturedModel) -> None:
+    loaded = captured.source.load("lm_head.weight")
     assert not loaded.flags.owndata
     assert not loaded.flags.writeable
 
@@ -199,7 +209,7 @@ def test_a_directory_that_does_not_exist_is_refused() -> None:
 
 
 def test_shards_are_read_through_the_index(
-    broken: Path, saved: tuple[Path, DeepseekV3ForCausalLM]
+    broken: Path, saved: tuple[Path, DeepseekV3ForCausalLM], traces: Path
 ) -> None:
     tensors = load_file(broken / WEIGHTS)
     (broken / WEIGHTS).unlink()
@@ -210,7 +220,7 @@ def test_shards_are_read_through_the_index(
     places = {key: name for name, half in zip(names, halves, strict=True) for key in half}
     text = json.dumps({"weight_map": places})
     (broken / "model.safetensors.index.json").write_text(text, encoding="utf-8")
-    source = capture_model(broken).source
+    source = capture_model(broken, trace_folder=traces).source
     for key, parameter in saved[1].named_parameters():
         np.testing.assert_array_equal(source.load(key), parameter.detach().numpy())
 

@@ -40,6 +40,18 @@ def untied(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.fixture(scope="module")
+def untied_traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Keeps traces of models with a head of its own; the files are looked at each time."""
+    return tmp_path_factory.mktemp("untied_traces")
+
+
+@pytest.fixture(scope="module")
+def tied_traces(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Keeps the trace of models whose head is the embedding."""
+    return tmp_path_factory.mktemp("tied_traces")
+
+
 @pytest.fixture
 def directory(untied: Path, tmp_path: Path) -> Path:
     """A copy of it, to be changed."""
@@ -76,14 +88,14 @@ def test_a_head_of_its_own_is_used_whatever_the_configuration_says(untied: Path)
     assert any(HEAD in each and EMBEDDING in each for each in captured.remarks)
 
 
-def test_the_draft_layer_uses_the_head_of_its_own_too(untied: Path) -> None:
-    (draft,) = capture_model(untied, drafts=True).drafts
+def test_the_draft_layer_uses_the_head_of_its_own_too(untied: Path, untied_traces: Path) -> None:
+    (draft,) = capture_model(untied, drafts=True, trace_folder=untied_traces).drafts
     assert {HEAD, EMBEDDING} <= set(_parameters(draft))
 
 
-def test_a_copy_is_one_tensor_and_no_remark(directory: Path) -> None:
+def test_a_copy_is_one_tensor_and_no_remark(directory: Path, tied_traces: Path) -> None:
     _change(directory, head=_stored(directory, EMBEDDING))
-    captured = capture_model(directory)
+    captured = capture_model(directory, trace_folder=tied_traces)
     _assert_is_that_of_transformers(directory, captured)
     assert not any(HEAD in each for each in captured.remarks)
     assert HEAD not in _parameters(captured.program)
@@ -94,10 +106,12 @@ def _parameters(program: Program) -> list[str]:
 
 
 @pytest.mark.parametrize("missing", ["head", "embedding"])
-def test_either_name_may_be_the_only_one_in_the_files(directory: Path, missing: str) -> None:
+def test_either_name_may_be_the_only_one_in_the_files(
+    directory: Path, tied_traces: Path, missing: str
+) -> None:
     kept = _stored(directory, EMBEDDING)
     _change(directory, **{"head": kept, missing: None})
-    captured = capture_model(directory)
+    captured = capture_model(directory, trace_folder=tied_traces)
     _assert_is_that_of_transformers(directory, captured)
     np.testing.assert_array_equal(captured.source.load(EMBEDDING), kept)
 
@@ -138,9 +152,9 @@ def test_a_kept_trace_is_used_only_while_the_files_agree_with_it(
     assert kept.remarks == apart.remarks
 
 
-def test_a_draft_layer_with_another_head_is_remarked(directory: Path) -> None:
+def test_a_draft_layer_with_another_head_is_remarked(directory: Path, untied_traces: Path) -> None:
     def remarks() -> tuple[str, ...]:
-        return capture_model(directory, drafts=True).remarks
+        return capture_model(directory, drafts=True, trace_folder=untied_traces).remarks
 
     assert not any(SHARED_HEAD in each for each in remarks())
     _change(directory, shared=_stored(directory, SHARED_HEAD) + 1)
