@@ -99,8 +99,7 @@ def _by_pass(broken: Broken, rewrite: ProgramPass, tried: Tried) -> Reduced | No
         case = shrink_nodes(recorded, judge, likely, lambda n, w=what: tried(w, n))
         if case is None:
             continue
-        case = shrink_sizes(case, judge, lambda n: tried("sizes", n))
-        case = shrink_values(case, judge, lambda n: tried("values", n))
+        case = shrink_numbers(case, judge, tried)
         after = judge.after(case)
         observed = observe(case, after, broken.fidelity)
         if observed is not None:
@@ -264,12 +263,21 @@ def _by_cutting(broken: Broken, tried: Tried) -> Reduced | None:
         case = replace(cut, after=other)
         if judge.observe(case) is None:
             continue
-        case = shrink_sizes(case, judge, lambda n: tried("sizes", n))
-        case = shrink_values(case, judge, lambda n: tried("values", n))
+        case = shrink_numbers(case, judge, tried)
         after = judge.after(case)
         if observed := observe(case, after, broken.fidelity):
             return Reduced(case, after, observed, None)
     return None
+
+
+def shrink_numbers(case: Case, judge: Judge, tried: Tried = lambda _, __: None) -> Case:
+    """Return the case with short axes and plain values.
+
+    Axes are tried again behind values: a table may lose rows when no index asks for them.
+    """
+    case = shrink_sizes(case, judge, lambda n: tried("sizes", n))
+    plain = shrink_values(case, judge, lambda n: tried("values", n))
+    return plain if plain is case else shrink_sizes(plain, judge, lambda n: tried("sizes", n))
 
 
 def _wide(array: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -9,20 +10,47 @@ from ascendfx.ir.op import Array
 from ascendfx.passes.reduction.case import Case, Judge
 
 _DIGITS = (1, 2, 3, 4)
+_MANY = 64
+"""Elements beyond which parts of a tensor are tried as zeros."""
+_PARTS = 64
+"""Parts of a tensor that are tried: no smaller ones than so many halves make."""
 
 
 def shrink_values(case: Case, judge: Judge, tried: Callable[[int], None] = lambda _: None) -> Case:
-    """Return the case with zeros, ones or short numbers, tensor by tensor."""
+    """Return the case with zeros, ones or short numbers, tensor by tensor.
+
+    Of a large tensor that has to stay, parts become zeros, as large ones as the mistake allows.
+    """
     count = 0
+
+    def kept(name: str, candidate: Array) -> Case | None:
+        nonlocal count
+        count += 1
+        tried(count)
+        plain = replace(case, tensors={**case.tensors, name: candidate})
+        return plain if judge.observe(plain) is not None else None
+
     for name in sorted(case.tensors):
         for candidate in _plainer(case.tensors[name]):
-            count += 1
-            tried(count)
-            plain = replace(case, tensors={**case.tensors, name: candidate})
-            if judge.observe(plain) is not None:
+            if plain := kept(name, candidate):
                 case = plain
                 break
+        for start, stop in _parts(case.tensors[name].size):
+            candidate = case.tensors[name].copy()
+            part = candidate.reshape(-1)[start:stop]
+            if part.any():
+                part[:] = 0
+                case = kept(name, candidate) or case
     return case
+
+
+def _parts(size: int) -> Iterator[tuple[int, int]]:
+    """Yield halves, quarters and so on of so many elements."""
+    parts = 2
+    while size > _MANY and parts <= min(size, _PARTS):
+        edges = [size * i // parts for i in range(parts + 1)]
+        yield from pairwise(edges)
+        parts *= 2
 
 
 def _plainer(array: Array) -> Iterator[Array]:

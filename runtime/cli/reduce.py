@@ -28,7 +28,7 @@ from ascendfx.runtime.dumps.reduce_dump import reduce_dump
     "--output",
     type=click.Path(path_type=Path),
     required=True,
-    help="File of the case, a few KB of JSON.",
+    help="File of the case: JSON, mostly a few KB; more if the mistake needs large tensors.",
 )
 @weights_options.checkpoint
 @weights_options.random_seed
@@ -79,5 +79,6 @@ def reduce_command(
     click.echo(
         f"{output}: {counted(reduced.case.nodes, 'node')} before, "
         f"{computing_nodes(reduced.after)} after, "
-        f"difference {reduced.observed.max:.3g}, rounding explains {reduced.observed.bound:.3g}"
+        f"difference {reduced.observed.max:.3g}, rounding explains {reduced.observed.bound:.3g}; "
+        f"{output.stat().st_size / 1000:.1f} KB"
     )

@@ -117,6 +117,7 @@ def test_a_pass_of_a_script_that_changes_a_whole_layer_is_cut_to_one_operation(
         assert sum(" = rms_norm " in line for line in stored[side]) == 1
     assert int(done.stdout.rpartition("case.json: ")[2].split()[0]) == 1
     assert case.stat().st_size <= 3_000
+    assert done.stdout.endswith(f"; {case.stat().st_size / 1000:.1f} KB\n")
     first = done.stderr.splitlines()[1]
     assert first.startswith("pass `wrong-eps` cannot be run again: `__main__:WrongEps`")
 
