@@ -14,7 +14,10 @@ from ascendfx.ir.step_names import ANCESTORS, DRAFT_IDS, DRAFT_PROBS, EMITTED, R
 from ascendfx.ir.step_state import (
     DRAFT_CANDIDATES,
     OPTION_COLUMNS,
+    RATE_ONE,
+    RATE_SHIFT,
     RECENT_COLUMNS,
+    RETRY_STEPS,
     STATE_COLUMNS,
     STEP_COLUMNS,
     STOP_COLUMNS,
@@ -39,6 +42,11 @@ depth is, and no other; there are no drafts; the request has ended; it ends by i
 or by a stop token."""
 _GENERATED, _LIMIT = 3, 100
 _STEP = 4
+_KNOWN_RATE = RATE_ONE // 2
+"""Of every request that accepted drafts before; one that had none knows nothing."""
+_ADAPTIVE = (_FAITHFUL, _ALONE, _LIMITED)
+"""Requests whose drafts the step chooses: by a rate that just pays for all of them once they were
+accepted; by none, in the step in which one is tried all the same; and one that ends."""
 
 
 def parents_of(closed: Program) -> tuple[int, ...]:
@@ -161,6 +169,7 @@ def _controls(step: DrawnStep, vocabulary: int, stop: int) -> dict[str, Array]:
     options[:, Option.TOP_P] = 1
     counter = np.zeros(STEP_COLUMNS, np.int64)
     counter[0] = _STEP
+    counter[1 : depths.max() + 1] = paying_rates(int(depths.max()))
     return {
         "token_ids": ids.reshape(-1),
         "positions": (lengths[:, None] + depths).reshape(-1),
@@ -179,6 +188,17 @@ def _controls(step: DrawnStep, vocabulary: int, stop: int) -> dict[str, Array]:
     }
 
 
+def paying_rates(depth: int) -> list[int]:
+    """Return the least rate at which so many drafts in a row pay, up to a depth.
+
+    The known rate pays for all but the last, and what it is behind a step whose drafts were all
+    accepted pays for that one, too: neither the rate before nor a bound that is not reached does.
+    """
+    behind = _KNOWN_RATE + depth * (RATE_ONE - _KNOWN_RATE) // (1 << RATE_SHIFT)
+    below = [_KNOWN_RATE * each // depth for each in range(1, depth)]
+    return [*below, behind] if depth else []
+
+
 def _state(step: DrawnStep) -> Array:
     requests = step.requests
     state = np.zeros((len(requests), STATE_COLUMNS), np.int64)
@@ -188,11 +208,15 @@ def _state(step: DrawnStep) -> Array:
         State.LIMIT: [_LIMIT] * len(requests),
         State.DRAFTED: [request.valid - 1 for request in requests],
         State.DRAFTS: [len(step.parents) - 1] * len(requests),
+        State.RATE: [_KNOWN_RATE] * len(requests),
         State.PLACE: range(len(requests)),
     }
     for column, values in columns.items():
         state[:, column] = values
     state[_LIMITED, State.LIMIT] = _GENERATED + 1
     state[_LEAF, State.DRAFTS] = 1
+    state[list(_ADAPTIVE), State.ADAPTIVE] = 1
+    state[_FAITHFUL, State.DRAFTS] = 0
+    state[_ALONE, State.RATE], state[_ALONE, State.STEPS] = 0, RETRY_STEPS - 1
     state[_ENDED, State.FINISHED] = Finish.LIMIT
     return state

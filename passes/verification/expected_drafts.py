@@ -20,7 +20,7 @@ from ascendfx.ir.step_names import (
     KNOWN_TOKENS,
     RECENT,
 )
-from ascendfx.ir.step_state import DRAFT_CANDIDATES, RECENT_COLUMNS, State
+from ascendfx.ir.step_state import DRAFT_CANDIDATES, RECENT_COLUMNS
 from ascendfx.passes.expose_hidden import CHAININGS
 from ascendfx.passes.serving_steps import cache_names
 from ascendfx.passes.verification.drawn_step import DrawnStep
@@ -83,22 +83,24 @@ def expected_fused(
     made = replace(closed.made, depth=depth, drafted=_drafted(step, closed))
     drafts = _Drafts(step, fused, replace(closed, made=made), layers, tensors, depth)
     unfused = {name: each for name, each in closed.parts.items() if name != HIDDEN}
+    more = advanced(step, made, closed.turns, drafts=True) if step.parents else {}
     clear = any(step.requests[number].runs for number in made.shown)
     found = drafts.run() if clear else None
     if found is None:
         following = ("token_ids", "positions", "slots")
-        parts = {name: each for name, each in unfused.items() if name not in following}
+        known = {**unfused, **more}.items()
+        parts = {name: each for name, each in known if name not in following}
         return replace(closed, parts=parts, made=made, unclear=len(step.requests))
-    more = advanced(step, made, closed.turns, drafts=True) if step.parents else {}
     return replace(closed, parts={**unfused, **more, **found}, made=made)
 
 
 def _drafted(step: DrawnStep, closed: Expected) -> tuple[int, ...]:
-    """Return how many drafts each request has in the next step: as many as it wants."""
-    most = len(step.parents) - 1
-    wanted = step.controls["state"][:, State.DRAFTS]
-    on = closed.made.goes_on
-    return tuple(min(int(each), most) if n in on else 0 for n, each in enumerate(wanted))
+    """Return how many drafts each request has in the next step."""
+    most, on = len(step.parents) - 1, closed.made.goes_on
+    return tuple(
+        min(closed.turns[number].drafts, most) if number in on else 0
+        for number in range(len(step.requests))
+    )
 
 
 class _Drafts:

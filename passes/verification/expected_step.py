@@ -13,7 +13,7 @@ import numpy as np
 
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
-from ascendfx.ir.step_state import RATE_ONE, RATE_SHIFT, Finish, State
+from ascendfx.ir.step_state import RATE_ONE, RATE_SHIFT, RETRY_STEPS, Finish, State
 from ascendfx.passes.verification.draw_decode import main_caches, paths_of, piece_of
 from ascendfx.passes.verification.drawn_step import DrawnStep
 from ascendfx.passes.verification.run_with_noise import (
@@ -203,6 +203,17 @@ class Turn:
         known = int(self.step.controls["state"][self.number, State.RATE])
         return (known * (weights - tried) + RATE_ONE * accepted) // weights
 
+    @property
+    def drafts(self) -> int:
+        """Drafts of the next step: what the request wants, or as many as pay at its rate."""
+        state, rates = self.step.controls["state"][self.number], self.step.controls["step"][1:]
+        if not state[State.ADAPTIVE]:
+            return int(state[State.DRAFTS])
+        pays = sum(int(least) <= self.rate for least in rates[: max(self.step.depths)])
+        if not pays and (state[State.STEPS] + 1) % RETRY_STEPS == 0:
+            pays = 1
+        return sum(0 < depth <= pays for depth in self.step.depths)
+
     def _end(self) -> tuple[tuple[int, ...], Finish]:
         state, stops = (self.step.controls[name][self.number] for name in ("state", "stop_ids"))
         left = int(state[State.LIMIT] - state[State.GENERATED])
@@ -225,7 +236,8 @@ def advanced(
         step: What the step was run on.
         made: What it does with its requests.
         turns: What requests that run get out of it.
-        drafts: Whether it has draft layers: then it estimates how often drafts are accepted.
+        drafts: Whether it has draft layers: then it estimates how often drafts are accepted, and
+            chooses how many there are in the next step.
     """
     state = step.controls["state"].copy()
     parts: Parts = {}
@@ -240,6 +252,8 @@ def advanced(
         if number in made.goes_on:
             state[number, State.LENGTH] += len(turn.walk)
             state[number, State.DRAFTED] = made.drafted[number]
+            if drafts:
+                state[number, State.DRAFTS] = turn.drafts
     shown = list(made.shown)
     parts |= {f"state.{each.name}": numbers(state[shown, each]) for each in State}
     counter = step.controls["step"].copy()

@@ -154,7 +154,7 @@ def _other(key: str, own: Array, true: Array) -> str:
 
 def _is_of_main(key: str, own: Parts) -> bool:
     """Whether draft layers leave a part alone: they write drafts into the next step."""
-    return key in own and key not in ("token_ids", "state.DRAFTED", "state.RATE")
+    return key in own and key not in ("token_ids", "state.DRAFTED", "state.DRAFTS", "state.RATE")
 
 
 def _figures(found: list[Difference], program: Program) -> PassError:

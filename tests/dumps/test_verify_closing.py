@@ -1,6 +1,6 @@
 """What a closed step does is compared with the form before it and with draft programs."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
@@ -10,9 +10,10 @@ import pytest
 
 from ascendfx.ir.graph import Graph, Node
 from ascendfx.ir.op import Array
-from ascendfx.ir.ops import AdvanceRequests, Input
+from ascendfx.ir.ops import AdvanceRequests, Input, advance_requests
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import named_size
+from ascendfx.ir.step_state import State
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.expose_hidden import CHAININGS, ExposeHidden
 from ascendfx.passes.graph_pass import Fidelity, ProgramPass
@@ -29,6 +30,7 @@ from tests.passes.captured_models import captured
 from tests.passes.fused_steps import serving_forms
 from tests.passes.step_edits import edited, one_more
 
+chosen_drafts = advance_requests._chosen
 _FRESH = TensorType(DType.I32, (named_size("news"),))
 _PLANS: Mapping[str, tuple[ProgramPass, ...]] = {"decode": DECODE, "prefill": PREFILL}
 
@@ -203,7 +205,7 @@ def test_a_mistake_is_found_where_it_is_made(mistake: Closing) -> None:
 
 @pytest.mark.parametrize(
     ("operand", "text"),
-    [(4, "`state.LENGTH` is missing"), (6, "`state.LENGTH` holds"), (9, "`step` is missing")],
+    [(4, "`state.LENGTH` is missing"), (6, "`state.LENGTH` holds"), (9, "`state.DRAFTED` holds")],
 )
 def test_a_pass_that_nobody_knows_is_compared_with_the_program_before(
     operand: int, text: str
@@ -246,3 +248,28 @@ def test_nothing_is_said_of_tokens_between_which_nothing_decides() -> None:
     found = checks("decode", 2, tensors=even)
     assert not [each.broken for each in found if each.broken]
     assert [each.left_out for each in found] == [5, 6, 6, 6, 6, 6]
+
+
+def _always_all(state: Array, step: Array, depths: Array) -> Array:
+    return np.full(len(state), len(depths) - 1)
+
+
+def _never_tried(state: Array, step: Array, depths: Array) -> Array:
+    """Return what pays, and nothing in the steps in which one draft is tried all the same."""
+    pays = (step[1 : depths.max() + 1] <= state[:, State.RATE, None]).sum(axis=1)
+    return (depths <= pays[:, None]).sum(axis=1) - 1
+
+
+def _dearer(state: Array, step: Array, depths: Array) -> Array:
+    return chosen_drafts(state, step + 1, depths)
+
+
+@pytest.mark.parametrize("wrong", [_always_all, _never_tried, _dearer])
+@pytest.mark.parametrize("branches", [(), (2, 2)])
+def test_drawn_steps_choose_their_drafts(
+    wrong: Callable[..., Array],
+    branches: tuple[int, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(advance_requests, "_chosen", wrong)
+    assert "state.DRAFT" in checks("decode", 2, branches)[-1].broken
