@@ -25,6 +25,13 @@ from torch.overrides import TorchFunctionMode
 from ascendfx.ir.capture.aten import HANDLERS
 from ascendfx.ir.capture.draft_results import draft_results
 from ascendfx.ir.capture.locate import location_of_error
+from ascendfx.ir.capture.size_decisions import (
+    SizeDecision,
+    refuse_heard,
+    refuse_size_decisions,
+    size_decisions_heard,
+    size_refusal,
+)
 from ascendfx.ir.capture.state_check import refuse_changes, state_of
 from ascendfx.ir.capture.without_values import TORCH_DTYPES
 from ascendfx.ir.diagnostic import GraphError
@@ -119,18 +126,22 @@ def export_model(model: nn.Module, hidden: TensorType | None = None) -> Exported
         kind = TORCH_DTYPES[hidden.dtype]
         sample["hidden"] = torch.zeros(_BATCH, _TOKENS, bind_size(hidden.shape[-1], {}), dtype=kind)
     called = LogitsOf(model) if hidden is None else DraftOf(model)
+    heard: list[SizeDecision] = []
     try:
-        with _quiet(), torch.no_grad():
+        with _quiet(), torch.no_grad(), size_decisions_heard(heard):
             exported = torch.export.export(
                 called,
                 tuple(sample.values()),
                 dynamic_shapes={name: {0: Dim.DYNAMIC, 1: Dim.DYNAMIC} for name in sample},
                 strict=False,
             )
+            refuse_size_decisions(exported, heard)
             return _written_out(exported.run_decompositions({}))
     except GraphError:
         raise
     except (*_OF_MODELS, TorchDynamoException) as error:
+        if _FIXED in str(error):
+            refuse_heard(heard)
         raise _explained(error, fails_itself=_fails(called, sample, error)) from error
 
 
@@ -145,6 +156,10 @@ _OF_MODELS = (
     ValueError,
 )
 """What the code of a model raises, whose sizes do not fit each other or are zero."""
+
+
+_FIXED = "Constraints violated"
+"""What PyTorch says of a size that must have the value of the sample."""
 
 
 def _fails(called: nn.Module, sample: Mapping[str, Tensor], traced: BaseException) -> bool:
@@ -238,6 +253,8 @@ def _explained(error: BaseException, *, fails_itself: bool) -> GraphError:
                 "expert and use torch.nn.functional.grouped_mm"
             ),
         )
+    if _FIXED in text:
+        return size_refusal(first, location)
     if fails_itself:
         return GraphError(
             "model-fails",

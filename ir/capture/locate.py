@@ -1,7 +1,8 @@
 """From PyTorch's stack traces to the line of the user's model."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -11,7 +12,8 @@ import torch
 from ascendfx.ir.location import UNKNOWN, Location
 
 _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+)')
-_FOREIGN = (str(Path(torch.__file__).parent), str(Path(__file__).parent), "<")
+FOREIGN = (str(Path(torch.__file__).parent), str(Path(__file__).parent), "<")
+"""How the files of PyTorch and of this package begin; they are not the user's."""
 
 
 def location_of_node(meta: Mapping[str, Any], prefix: str) -> Location:
@@ -22,10 +24,16 @@ def location_of_node(meta: Mapping[str, Any], prefix: str) -> Location:
         prefix: What stands before every module path, because the model is wrapped.
     """
     module = module_path(meta, prefix)
-    for file, line in reversed(_FRAME.findall(meta.get("stack_trace") or "")):
-        if not file.startswith(_FOREIGN):
-            return Location(file, int(line), module)
-    return Location(UNKNOWN.file, 0, module)
+    frames = _FRAME.findall(meta.get("stack_trace") or "")
+    return replace(location_of_stack([(file, int(line)) for file, line in frames]), module=module)
+
+
+def location_of_stack(frames: Sequence[tuple[str, int]]) -> Location:
+    """Return the innermost line outside PyTorch and this package; frames are outermost first."""
+    for file, line in reversed(frames):
+        if not file.startswith(FOREIGN):
+            return Location(file, line)
+    return UNKNOWN
 
 
 def module_path(meta: Mapping[str, Any], prefix: str) -> str:
@@ -41,7 +49,7 @@ def location_of_error(error: BaseException) -> Location:
     trace: TracebackType | None = error.__traceback__
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
-        if not file.startswith(_FOREIGN):
+        if not file.startswith(FOREIGN):
             found = Location(file, trace.tb_lineno)
         trace = trace.tb_next
     return found
