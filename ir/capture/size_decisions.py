@@ -31,11 +31,13 @@ class SizeDecision:
     Attributes:
         question: Over the names of sizes.
         answer: What the sample gave.
+        known: What PyTorch knows of the sizes: those of two inputs may have to be equal.
         location: The line that asked.
     """
 
     question: sympy.Basic
     answer: object
+    known: Any
     location: Location
 
 
@@ -73,7 +75,9 @@ def _listening(ask: Any, name: str, heard: list[SizeDecision]) -> Any:
         if not file.startswith(FOREIGN):
             if name == "__bool__" and isinstance(self, torch.SymInt):
                 question = sympy.Ne(question, 0)
-            heard.append(SizeDecision(question, answer, Location(file, frame.f_lineno)))
+            heard.append(
+                SizeDecision(question, answer, self.node.shape_env, Location(file, frame.f_lineno))
+            )
         return answer
 
     return answered
@@ -90,12 +94,14 @@ def refuse_size_decisions(exported: ExportedProgram, heard: list[SizeDecision]) 
         GraphError: ``size-dependent``.
     """
     refuse_heard(heard)
-    for guard in _guards(exported):
-        if _is_end_of_table(guard.expr):
+    known = _known_sizes(exported)
+    for guard in known.guards if known else ():
+        question = known.replace(guard.expr)
+        if question == sympy.true or _holds_for_models_that_run(question):
             continue
         stack = getattr(guard, "stack", None)
         frames = [(each.filename, each.lineno or 0) for each in stack.summary()] if stack else []
-        raise size_refusal(str(guard.expr), location_of_stack(frames))
+        raise size_refusal(str(question), location_of_stack(frames))
 
 
 def refuse_heard(heard: list[SizeDecision]) -> None:
@@ -111,9 +117,12 @@ def refuse_heard(heard: list[SizeDecision]) -> None:
 
 
 def _changes(decision: SizeDecision, sizes: tuple[int, ...]) -> bool:
-    names = sorted(decision.question.free_symbols, key=str)
+    question = decision.question
+    if isinstance(decision.answer, bool):  # a size that was told is known to be the sample's
+        question = decision.known.replace(question)
+    names = sorted(question.free_symbols, key=str)
     for values in itertools.product(sizes, repeat=len(names)):
-        answer = decision.question.subs(dict(zip(names, values, strict=True)))
+        answer = question.subs(dict(zip(names, values, strict=True)))
         if isinstance(answer, sympy.logic.boolalg.BooleanAtom):
             if bool(answer) != bool(decision.answer):
                 return True
@@ -122,27 +131,26 @@ def _changes(decision: SizeDecision, sizes: tuple[int, ...]) -> bool:
     return False
 
 
-def _is_end_of_table(question: Any) -> bool:
-    """Whether PyTorch wants no more tokens than a table has rows, as ``table[:tokens]`` does.
+def _holds_for_models_that_run(question: Any) -> bool:
+    """Whether PyTorch asks by itself, and the model fails or computes the same with other sizes.
 
-    With more of them the model itself fails.
+    It wants no more tokens than a table has rows (``table[:tokens]``): with more of them the model
+    itself fails. And it asks whether a size is 1 and would be repeated: of two sizes that are equal
+    for all numbers of tokens, both are.
     """
-    return (
-        isinstance(question, sympy.Le | sympy.Lt)
-        and question.lhs.is_Symbol
-        and question.rhs.is_Integer
-    )
+    below = isinstance(question, sympy.Le | sympy.Lt) and question.lhs.is_Symbol
+    return (below or isinstance(question, sympy.Ne)) and question.rhs.is_Integer
 
 
-def _guards(exported: ExportedProgram) -> tuple[Any, ...]:
-    """Return the guards of the sizes of the inputs."""
+def _known_sizes(exported: ExportedProgram) -> Any:
+    """Return what PyTorch knows of the sizes of the inputs, or None."""
     for node in exported.graph.nodes:
         value = node.meta.get("val")
         if node.op == "placeholder" and isinstance(value, torch.Tensor):
             sizes = [size for size in value.shape if isinstance(size, torch.SymInt)]
             if sizes:
-                return tuple(sizes[0].node.shape_env.guards)
-    return ()
+                return sizes[0].node.shape_env
+    return None
 
 
 def size_refusal(question: str, location: Location) -> GraphError:
