@@ -8,6 +8,7 @@ import click
 
 from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli import options
+from ascendfx.runtime.cli.idle_choices import Choices, refuse_idle_choices, refuse_idle_with
 from ascendfx.runtime.cli.idle_options import refuse_idle
 from ascendfx.runtime.cli.option_words import wrong_options
 from ascendfx.runtime.cli.output_file import prepare_beside
@@ -112,6 +113,15 @@ def run(
     """
     with wrong_options():
         Request(prompt=(), max_new_tokens=max_new_tokens, stop_ids=stop_ids)
+    choices = Choices(
+        sampling=sampling,
+        draft_tokens=draft_tokens,
+        max_new_tokens=max_new_tokens,
+        min_new_tokens=min_new_tokens,
+        stops=bool(stop_ids),
+        ignore_eos=ignore_eos,
+    )
+    refuse_idle_choices(choices)
     if executor == "reference":
         refuse_idle(("verify",), "with --executor reference", "run a package in the emulator")
     texts = _texts(prompts, prompts_file)
@@ -130,7 +140,7 @@ def run(
                 kernel_cache=kernel_cache,
                 progress=progress,
             )
-        _refuse_idle_drafts(engine, draft_tokens)
+        refuse_idle_with(engine, choices)
         if adaptive_drafts:
             engine.draft_policy = ExpectedGain()
         results = engine.generate(
@@ -167,17 +177,6 @@ def _texts(prompts: tuple[str, ...], file: Path | None) -> list[str]:
     if not texts:
         raise click.UsageError("no prompt: pass -p TEXT or --prompts-file FILE")
     return texts
-
-
-def _refuse_idle_drafts(engine: Engine, draft_tokens: int | None) -> None:
-    """Refuse options about drafts where there are none, or where they are not asked."""
-    if draft_tokens is not None:
-        refuse_idle(("adaptive_drafts",), "with --draft-tokens", "let the number be chosen")
-    if not engine.metrics.proposed:
-        idle = ("adaptive_drafts", "verification")
-        refuse_idle(idle, "without drafts", "compile with --draft-tokens K")
-    elif draft_tokens == 0:
-        refuse_idle(("verification",), "with --draft-tokens 0", "ask for drafts")
 
 
 def _interpreted(model: Path, kernel_cache: Path | None, progress: Progress) -> Engine:

@@ -40,8 +40,6 @@ _PARAMETERS = (
     ("relaxed_top_k", int, _RELAXED.top_k, "LOSSY: of --verification relaxed."),
     ("relaxed_delta", float, _RELAXED.delta, "LOSSY: of --verification relaxed."),
 )
-_CUTS = ("top_k", "top_p", "min_p")
-"""What leaves tokens out of a draw; the most likely one always stays."""
 
 
 def _spelled(name: str) -> str:
@@ -62,7 +60,7 @@ def sampling_options(command: Callable[..., Any]) -> Callable[..., Any]:
         named = given.pop("verification")
         with wrong_options(SPELLED):
             sampling = Sampling(**options, verification=_verification(named, own))
-        _refuse_idle(sampling, named)
+        _refuse_idle(named)
         return command(sampling=sampling, **given)
 
     for name, kind, default, text in reversed(_PARAMETERS):
@@ -73,10 +71,7 @@ def sampling_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return chosen
 
 
-def _refuse_idle(sampling: Sampling, verification: str) -> None:
-    if not sampling.temperature:
-        where = "at --temperature 0, which takes the most likely token"
-        refuse_idle(_CUTS, where, "pass a --temperature above 0")
+def _refuse_idle(verification: str) -> None:
     for name in LOSSY:
         if name != verification:
             own = [each for each, *_ in _PARAMETERS if each.startswith(f"{name}_")]

@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +22,7 @@ from ascendfx.runtime.dumps.read_dump import read_dump
 from ascendfx.runtime.emulator.error import EmulatorError
 from ascendfx.runtime.engine.metrics_file import read_metrics
 from ascendfx.runtime.package.save_package import MANIFEST
+from tests.runtime.fake_engine import in_place_of_engine
 
 GRAPH = """\
 graph @g {
@@ -125,7 +125,10 @@ def test_compile_then_run_continues_a_prompt(tmp_path: Path) -> None:
     done = command(*prompt, str(package / MANIFEST))
     assert "it would be in the package" in done.stderr
     assert json.loads((package / MANIFEST).read_text())["format"]
-    for more, where in (((), "without drafts"), (("--draft-tokens", "0"), "with --draft-tokens")):
+    for more, where in (
+        ((), "without drafts in the package"),
+        (("--draft-tokens", "0"), "with --draft-tokens"),
+    ):
         done = command(*prompt[:6], "--adaptive-drafts", *more)
         assert done.returncode == 2
         assert f"--adaptive-drafts changes nothing {where}: " in " ".join(done.stderr.split())
@@ -148,8 +151,7 @@ def test_run_passes_on_how_texts_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
         given.update(options)
         return [ascendfx.Generation((), (), "", "length") for _ in texts]
 
-    engine = SimpleNamespace(generate=generate, metrics=SimpleNamespace(proposed=(0,)))
-    monkeypatch.setattr(run_module, "load", lambda *_, **__: engine)
+    monkeypatch.setattr(run_module, "load", lambda *_, **__: in_place_of_engine(generate))
     words = "--min-new-tokens 3 --stop-id 7 --stop-id 9 --draft-tokens 1 --ignore-eos -n 5"
     ended = CliRunner().invoke(cli, ["run", str(tmp_path), "-p", "x", *words.split()])
     assert ended.exit_code == 0, ended.output

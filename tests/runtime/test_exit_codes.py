@@ -21,6 +21,7 @@ COMPILE = ("compile", MODEL, "-o", "pkg")
 RECORD = ("golden", "record", MODEL, "-o", "golden")
 TYPICAL = ("--verification", "typical")
 RELAXED = ("--verification", "relaxed")
+WARM = ("--temperature", "1")
 
 
 def test_the_table_has_the_codes_that_are_tested_here() -> None:
@@ -69,7 +70,7 @@ def _command(fail: Callable[[], None]) -> Callable[[], None]:
         ((*RUN, "--top-k", "-1"), "--top-k must be at least 0"),
         ((*RUN, "--min-p", "2"), "--min-p must be between 0 and 1"),
         ((*RUN, "--seed", "-1"), "--seed must be at least 0"),
-        ((*RUN, "-p", "y", "--seed", str(2**64 - 1)), "--seed must be at most"),
+        ((*RUN, "-p", "y", *WARM, "--seed", str(2**64 - 1)), "--seed must be at most"),
         ((*RUN, "--repetition-penalty", "0"), "--repetition-penalty must be"),
         ((*RUN, "--presence-penalty", "3"), "--presence-penalty must be"),
         ((*RUN, "--frequency-penalty", "3"), "hint: --repetition-penalty 1, --presence-penalty 0"),
@@ -114,6 +115,13 @@ def test_a_wrong_command_line_exits_with_2_and_names_the_option(
         ((*RUN, "--top-k", "3"), "at --temperature 0"),
         ((*RUN, "--top-p", "0.5"), "at --temperature 0"),
         ((*RUN, "--min-p", "0.5"), "at --temperature 0"),
+        ((*RUN, "--seed", "3"), "at --temperature 0"),
+        ((*RUN, "--verification", "block"), "at --temperature 0"),
+        ((*RUN, *WARM, "--verification", "block", "--draft-tokens", "0"), "with --draft-tokens 0"),
+        ((*RUN, *TYPICAL, "--draft-tokens", "0"), "with --draft-tokens 0"),
+        ((*RUN, "--adaptive-drafts", "--draft-tokens", "1"), "with --draft-tokens"),
+        ((*RUN, "--min-new-tokens", "9", "-n", "4"), "beyond --max-new-tokens"),
+        ((*RUN, "--min-new-tokens", "9", "--ignore-eos"), "with --ignore-eos and no --stop-id"),
         ((*RUN, "--executor", "reference", "--no-verify"), "with --executor reference"),
         ((*COMPILE, "--draft-chaining", "pre-norm"), "without drafts"),
         ((*RECORD, "--draft-chaining", "pre-norm"), "without drafts"),
