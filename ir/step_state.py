@@ -31,9 +31,9 @@ class State(enum.IntEnum):
     SEED_LOW = 7
     SEED_HIGH = 8
     PROPOSED = 9
-    """Drafts verified so far."""
+    """Drafts verified so far, without those of a step that ends the request."""
     ACCEPTED = 10
-    """Drafts accepted so far."""
+    """Those of them that were accepted."""
     RATE = 11
     """Probability that a draft is accepted if those before it were, in units of 1 / `RATE_ONE`:
     an average over the drafts that were tried, in which older ones fade."""

@@ -53,11 +53,13 @@ class AdvanceRequests(Op):
     stop token behind at least ``MINIMUM`` tokens (stop), in this order. What stops is not emitted.
     ``emitted[step[0] mod steps, b]`` becomes the count and the tokens; behind them -1 up to column
     ``1 + DRAFTED`` and -2 from there on, so that it tells how many drafts the step had. A place
-    that does not run has the count 0. ``GENERATED`` grows by the count, ``PROPOSED`` by
-    ``DRAFTED``, ``ACCEPTED`` by ``accepted``, ``STEPS`` by 1, whether it runs on or not.
+    that does not run has the count 0. ``GENERATED`` grows by the count and ``STEPS`` by 1, whether
+    it runs on or not.
 
-    A place that runs on has ``LENGTH`` grown by ``accepted + 1``; its rows carry the new token and
-    the draft tokens (0 without) at positions from ``LENGTH`` on, with the slots
+    A place that runs on has ``PROPOSED`` grown by ``DRAFTED`` and ``ACCEPTED`` by ``accepted``: of
+    a step that ends a request, what is behind its end is not known to be right or wrong. It has
+    ``LENGTH`` grown by ``accepted + 1``; its rows carry the new token and the draft tokens (0
+    without) at positions from ``LENGTH`` on, with the slots
     ``block_table[b, p div block] * block + p mod block``, or -1 where the table has no block;
     ``DRAFTED = min(DRAFTS, drafts)`` if there are draft tokens, else 0. Other places keep tokens
     and positions; their slots are -1, so that they store nothing.
@@ -172,12 +174,9 @@ class AdvanceRequests(Op):
         state = state.copy()
         state[:, State.FINISHED] = np.where(runs, finish, state[:, State.FINISHED])
         state[:, State.GENERATED] += count
-        for column, more in (
-            (State.PROPOSED, proposed),
-            (State.ACCEPTED, accepted),
-            (State.STEPS, 1),
-        ):
-            state[:, column] += np.where(runs, more, 0)
+        state[:, State.STEPS] += runs
+        for column, more in ((State.PROPOSED, proposed), (State.ACCEPTED, accepted)):
+            state[:, column] += np.where(goes_on, more, 0)
         state[:, State.LENGTH] += np.where(goes_on, accepted + 1, 0)
         had, wanted = state[:, State.DRAFTED].copy(), 0
         if drafts:

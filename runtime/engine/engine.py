@@ -113,9 +113,7 @@ class Engine:
     def save_metrics(self, path: "str | PathLike[str]") -> None:
         """Write `metrics` to a JSON file, for `ascendfx report --metrics FILE`.
 
-        It has the attributes of `Metrics` by name. ``proposed`` and ``accepted`` leave out the
-        steps in which requests end; the figures in ``requests`` and ``ended`` have them, so that
-        their sums may be larger.
+        It has the attributes of `Metrics` by name.
 
         Raises:
             GraphError: The place cannot be written.

@@ -34,8 +34,10 @@ class AcceptanceWarning(UserWarning):
 class Acceptance:
     """Drafts of one request.
 
+    As in the figures by position of `Metrics`, drafts of a step that ends the request are left out.
+
     Attributes:
-        steps: Decode steps in which it ran.
+        steps: Decode steps in which it ran, the last one included.
         tokens: Tokens that it was given, that of its prefill included.
         proposed: Drafts that were verified.
         accepted: Those that were right.
@@ -69,9 +71,10 @@ class Acceptance:
 class Metrics:
     """What an engine has done since it was made.
 
-    Steps in which a request ends are left out of the figures by position: what is behind a stop
-    token or a limit is not known to be right or wrong. The figures of requests have these steps, so
-    that the sum of theirs may be larger.
+    Drafts of steps in which a request ends are counted nowhere: what is behind a stop token or a
+    limit is not known to be right or wrong. So the figures of all requests have the sums of those
+    by position; only what a request did before it began anew from a `TransferRecord` is in the
+    latter alone.
 
     Attributes:
         steps: Decode steps of the device.

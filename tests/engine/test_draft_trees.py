@@ -97,6 +97,17 @@ def test_a_right_spine_is_accepted_to_its_end() -> None:
     assert served.metrics.request_steps == 6  # 23 tokens behind the first
 
 
+def test_figures_by_position_and_of_requests_agree() -> None:
+    served = engine(2, 1, 2, right=0.8)
+    served.start(
+        [Request(prompt=(1, i), max_new_tokens=5 * i + 7, stop_ids=range(i)) for i in range(3)]
+    )
+    run(served)
+    metrics, each = served.metrics, served.metrics.ended.values()
+    assert sum(metrics.proposed) == sum(one.proposed for one in each) > 0
+    assert sum(metrics.accepted) == sum(one.accepted for one in each) > 0
+
+
 @pytest.mark.parametrize("verification", NAMES[1:])
 def test_other_verifications_are_refused(verification: str) -> None:
     with pytest.raises(GraphError) as caught:

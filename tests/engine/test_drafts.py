@@ -34,17 +34,20 @@ def test_figures_of_wrong_drafts() -> None:
         assert each.acceptance.accepted == 0
 
 
-def test_figures_by_position_and_of_requests_agree() -> None:
-    served = engine(0.6)
-    served.start([Request(prompt=[i], max_new_tokens=40) for i in range(4)])
-    served.step(5)
+@pytest.mark.parametrize("share", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("steps", [1, 5, 40])
+def test_figures_by_position_and_of_requests_agree(share: float, steps: int) -> None:
+    """Also when requests have ended, by limits and by stop tokens inside of accepted drafts."""
+    served = engine(share)
+    served.start(
+        [Request(prompt=[i], max_new_tokens=11 * i + 7, stop_ids=range(i)) for i in range(4)]
+    )
+    served.step(steps)
     metrics = served.metrics
-    running = list(metrics.requests.values())
-    ended = [each.acceptance for each in served.poll() if each.acceptance]
-    assert metrics.request_steps == sum(each.steps for each in (*running, *ended))
-    if not ended:
-        assert sum(metrics.proposed) == sum(each.proposed for each in running)
-        assert sum(metrics.accepted) == sum(each.accepted for each in running)
+    each = [*metrics.requests.values(), *metrics.ended.values()]
+    assert metrics.request_steps == sum(one.steps for one in each)
+    assert sum(metrics.proposed) == sum(one.proposed for one in each)
+    assert sum(metrics.accepted) == sum(one.accepted for one in each)
 
 
 def test_a_request_has_the_drafts_that_it_asks_for() -> None:

@@ -77,13 +77,16 @@ for (int32_t j = 0; j <= accepted && finished == FINISH_RUNS; ++j) {
 if (finished == FINISH_RUNS && generated + emitted >= limit) {
     finished = FINISH_LIMIT;
 }
-const int32_t proposed = places.GetValue(state + STATE_PROPOSED);
-const int32_t allAccepted = places.GetValue(state + STATE_ACCEPTED);
 places.SetValue(state + STATE_FINISHED, static_cast<int32_t>(finished));
 places.SetValue(state + STATE_GENERATED, generated + emitted);
+places.SetValue(state + STATE_STEPS, places.GetValue(state + STATE_STEPS) + 1);
+"""
+
+_ACCOUNT = """\
+const int32_t proposed = places.GetValue(state + STATE_PROPOSED);
+const int32_t allAccepted = places.GetValue(state + STATE_ACCEPTED);
 places.SetValue(state + STATE_PROPOSED, proposed + drafted);
 places.SetValue(state + STATE_ACCEPTED, allAccepted + accepted);
-places.SetValue(state + STATE_STEPS, places.GetValue(state + STATE_STEPS) + 1);
 """
 
 _MOVE = """\
@@ -136,10 +139,8 @@ if (IsPenalised(options, i * OPTION_COLUMNS)) {
 
 
 _OF_TREE: Mapping[str, Sequence[Change]] = {
-    _EMIT: (
-        ("places.GetValue(row + 1 + j) : newToken", "Along(places, i, j + 1) : newToken"),
-        ("proposed + drafted", "proposed + DepthOf(drafted)"),
-    ),
+    _EMIT: (("places.GetValue(row + 1 + j) : newToken", "Along(places, i, j + 1) : newToken"),),
+    _ACCOUNT: (("proposed + drafted", "proposed + DepthOf(drafted)"),),
     _MOVE: (("accepted, drafted)", "accepted, DepthOf(drafted))"),),
     _RATE: (("return depth;", "return DraftsTo(depth);"),),
     _SLOTS: (("GetValue(POSITIONS + row + j))", "GetValue(POSITIONS + row)) + j"),),
@@ -280,6 +281,7 @@ def _write_place(out: CppWriter, drafts: int, *, tree: bool) -> None:
             "const int32_t length = places.GetValue(state + STATE_LENGTH) + accepted + 1;",
         )
         out.line("places.SetValue(state + STATE_LENGTH, length);")
+        out.lines(_lines(_ACCOUNT, tree=tree))
         if drafts:
             out.lines(_CHOOSE.splitlines())
         else:

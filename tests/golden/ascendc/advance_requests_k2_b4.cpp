@@ -235,12 +235,8 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
                 if (finished == FINISH_RUNS && generated + emitted >= limit) {
                     finished = FINISH_LIMIT;
                 }
-                const int32_t proposed = places.GetValue(state + STATE_PROPOSED);
-                const int32_t allAccepted = places.GetValue(state + STATE_ACCEPTED);
                 places.SetValue(state + STATE_FINISHED, static_cast<int32_t>(finished));
                 places.SetValue(state + STATE_GENERATED, generated + emitted);
-                places.SetValue(state + STATE_PROPOSED, proposed + drafted);
-                places.SetValue(state + STATE_ACCEPTED, allAccepted + accepted);
                 places.SetValue(state + STATE_STEPS, places.GetValue(state + STATE_STEPS) + 1);
                 const int32_t rate = places.GetValue(state + STATE_RATE);
                 places.SetValue(state + STATE_RATE, MovedRate(rate, accepted, drafted));
@@ -253,6 +249,10 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
             if (finished == FINISH_RUNS) {
                 const int32_t length = places.GetValue(state + STATE_LENGTH) + accepted + 1;
                 places.SetValue(state + STATE_LENGTH, length);
+                const int32_t proposed = places.GetValue(state + STATE_PROPOSED);
+                const int32_t allAccepted = places.GetValue(state + STATE_ACCEPTED);
+                places.SetValue(state + STATE_PROPOSED, proposed + drafted);
+                places.SetValue(state + STATE_ACCEPTED, allAccepted + accepted);
                 if (places.GetValue(state + STATE_ADAPTIVE) != 0 && stepLocal.GetValue(1) > -1) {
                     const int32_t chosen =
                         ChosenDrafts(stepLocal, places.GetValue(state + STATE_RATE),
