@@ -139,6 +139,7 @@ def test_delivered_codes_are_read_and_the_weight_is_not() -> None:
     read = InsertQuantization(lines).run(program).program
     verify_program(read)
     assert not read.recipes
+    assert not sites_of(read)
     np.testing.assert_array_equal(interpret(read, delivered)[0], interpret(made, tensors)[0])
 
 
