@@ -128,20 +128,36 @@ def _with_fewer_rules(rewrite: ProgramPass, recorded: Recording, fidelity: Fidel
 
 def _recordings(broken: Broken) -> Iterator[tuple[str, Recording, list[Point]]]:
     """Yield the program in parts that a pass may need: a function, then the entry with it."""
-    call = broken.found.call if broken.found else 0
     step = _step(broken, broken.before, broken.tokens)
-    yield "nodes", *_local(broken, step, call)
-    if call >= 0 and call < len(step.run.calls):
-        yield "nodes of entry and function", *_with_entry(broken, step, call, None)
+    calls = _suspects(broken, step)
+    for call in calls:
+        yield "nodes", *_local(broken, step, call)
+    for call in calls:
+        if 0 <= call < len(step.run.calls):
+            yield "nodes of entry and function", *_with_entry(broken, step, call, None)
     if form_of(broken.before) is Form.CAPTURED:
         tokens = np.arange(1, _TOKENS + 1)[None]
         step = _step(replace(broken, tokens=tokens), broken.before, tokens)
-        for number in dict.fromkeys((max(call, 0), 0)):
+        for number in dict.fromkeys((*(max(call, 0) for call in calls), 0)):
             if number < len(step.run.calls):
                 yield "nodes, on tokens", *_with_entry(broken, step, number, tokens)
         if not step.run.calls:
-            recorded, touched = _local(broken, step, call)
+            recorded, touched = _local(broken, step, calls[0])
             yield "nodes, on tokens", replace(recorded, tokens=tokens), touched
+
+
+def _suspects(broken: Broken, step: Step) -> list[int]:
+    """Return calls whose function has the mistake: that of the difference, where there is one.
+
+    A program that cannot be run, or is no program, has no values to compare: then it is any of the
+    functions that the pass changed, by their first calls.
+    """
+    if broken.found is not None:
+        return [broken.found.call]
+    first = {made.call.callee: n for n, made in reversed(list(enumerate(step.run.calls)))}
+    old, new = broken.before.by_name, broken.after.by_name
+    changed = [first[name] for name in first if old[name] != new.get(name)]
+    return sorted(changed) or [0]
 
 
 def _step(broken: Broken, program: Program, tokens: Array) -> Step:

@@ -18,7 +18,7 @@ from tests.dumps.planted import BUGS
 from tests.dumps.planted_command import ROOT, command
 from tests.dumps.planted_dump import dump_with, dump_with_pass
 
-_SAMPLE = ("swiglu_swapped", "half_doubled", "operands_ignored", "cached_scale")
+_SAMPLE = ("swiglu_swapped", "rows_for_places", "half_doubled", "operands_ignored", "cached_scale")
 _LARGEST_FILE = 10_000
 
 
