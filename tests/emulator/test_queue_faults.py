@@ -107,6 +107,76 @@ def test_a_tensor_that_is_still_in_use_at_the_end_is_a_leak(old: str, state: str
     assert "AllocTensor" in caught.value.excerpt
 
 
+SCALAR = """
+TPipe pipe;
+TQue<TPosition::VECIN, 1> in;
+TQue<TPosition::VECOUT, 1> out;
+TQueBind<TPosition::VECIN, TPosition::VECOUT, 1> through;
+pipe.InitBuffer(in, 1, 64);
+pipe.InitBuffer(out, 1, 64);
+pipe.InitBuffer(through, 1, 64);
+LocalTensor<float> x = in.AllocTensor<float>();
+DataCopy(x, xGm, 16);
+in.EnQue(x);
+x = in.DeQue<float>();
+LocalTensor<float> y = out.AllocTensor<float>();
+for (uint32_t i = 0; i < 16; ++i) {
+y.SetValue(i, 2.0f * x.GetValue(i));
+}
+in.FreeTensor(x);
+out.EnQue(y);
+y = out.DeQue<float>();
+DataCopy(yGm, y, 16);
+out.FreeTensor(y);
+LocalTensor<float> z = through.AllocTensor<float>();
+DataCopy(z, xGm[16], 16);
+through.EnQue(z);
+z = through.DeQue<float>();
+for (uint32_t i = 0; i < 16; ++i) {
+z.SetValue(i, 2.0f * z.GetValue(i));
+}
+through.EnQue(z);
+z = through.DeQue<float>();
+DataCopy(yGm[16], z, 16);
+through.FreeTensor(z);
+"""
+"""The scalar pipe, which the compiler orders with the others, reads and writes."""
+
+
+def test_the_scalar_kernel_without_a_fault_doubles() -> None:
+    x = np.arange(N, dtype=np.float32)
+    (y,) = run(kernel(SCALAR), x)
+    np.testing.assert_array_equal(y[:32], 2 * x[:32])
+
+
+@pytest.mark.parametrize(
+    ("dropped", "text", "pipe"),
+    [
+        ("in.EnQue(x);\nx = in.DeQue<float>();\n", "a copy filled the tensor", "S"),
+        ("x = in.DeQue<float>();\n", "a copy filled the tensor", "S"),
+        ("out.EnQue(y);\ny = out.DeQue<float>();\n", "the tensor is copied out", "MTE3"),
+        ("y = out.DeQue<float>();\n", "the tensor is copied out", "MTE3"),
+        ("through.EnQue(z);\nz = through.DeQue<float>();\nfor", "a copy filled the tensor", "S"),
+        (
+            "through.EnQue(z);\nz = through.DeQue<float>();\nData",
+            "the tensor is copied out",
+            "MTE3",
+        ),
+    ],
+)
+def test_a_hand_over_that_the_scalar_pipe_needs_is_missed(
+    dropped: str, text: str, pipe: str
+) -> None:
+    """Values are right, and no race tells it: the compiler orders the scalar pipe."""
+    kept = dropped[dropped.rindex("\n") + 1 :]
+    assert SCALAR.count(dropped) == 1
+    with pytest.raises(EmulatorError, match="no EnQue and DeQue handed") as caught:
+        run(kernel(SCALAR.replace(dropped, kept)), np.ones(N, np.float32))
+    assert caught.value.kind == "queue"
+    assert text in caught.value.text
+    assert caught.value.pipe == pipe
+
+
 def test_a_skipped_hand_over_is_a_race_although_the_values_are_right() -> None:
     fault = fault_of("x = in.DeQue<float>();\n", "")
     assert fault.kind == "race"

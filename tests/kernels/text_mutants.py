@@ -1,9 +1,9 @@
 """Wrong versions of an emitted kernel, for testing that the emulator notices.
 
 `text_mutants` changes one place of the text per mutant: it drops or alters a synchronisation call,
-a copy, a field of a parameter struct, a buffer size, an offset, a loop, a condition or a constant.
-`survivors` builds and runs them: a mutant is killed if the run raises (an emulator fault) or fails
-its check of the values.
+both calls of a hand-over through a queue, a copy, a field of a parameter struct, a buffer size, an
+offset, a loop, a condition or a constant. `survivors` builds and runs them: a mutant is killed if
+the run raises (an emulator fault) or fails its check of the values.
 """
 
 import re
@@ -57,6 +57,10 @@ _SYNC = re.compile(
     r"^(\w+(\.\w+)*\.(EnQue|FreeTensor)\(.*\)"
     r"|(SetFlag|WaitFlag|PipeBarrier|CrossCoreSetFlag|CrossCoreWaitFlag|Handoff)(<.*>)?\(.*\));$"
 )
+_HAND_OVER = re.compile(
+    r"\s*(?P<queue>[\w.]+)\.EnQue\((?P<tensor>\w+)\);\n"
+    r"\s*(?P=tensor) = (?P=queue)\.DeQue<\w+>\(\);$"
+)
 _COPY = re.compile(
     r"^(DataCopy|DataCopyPad|LoadData|LoadDataWithTranspose|Mmad|Fixpipe<.*>)\(.*\);$"
 )
@@ -76,6 +80,8 @@ def text_mutants(source: str) -> tuple[Mutant, ...]:
     mutants: list[Mutant] = []
     for number, line in enumerate(lines):
         text = line.strip()
+        if body := _without_hand_over(lines, number):
+            mutants.append(Mutant("dropped-hand-over", number + 1, text, "", body))
         indent = line[: len(line) - len(line.lstrip())]
         for kind, change in _RULES:
             for after in change(text):
@@ -83,6 +89,12 @@ def text_mutants(source: str) -> tuple[Mutant, ...]:
                 body = "\n".join(changed) + "\n"
                 mutants.append(Mutant(kind, number + 1, text, after, body))
     return tuple(mutants)
+
+
+def _without_hand_over(lines: Sequence[str], number: int) -> str:
+    """Return the text without an EnQue and the DeQue behind it; empty: there are none."""
+    match = _HAND_OVER.match("\n".join(lines[number : number + 2]))
+    return "\n".join([*lines[:number], *lines[number + 2 :]]) + "\n" if match else ""
 
 
 def survivors(

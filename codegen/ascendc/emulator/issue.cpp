@@ -101,6 +101,25 @@ void ForEachPiece(const Range& range, Touch touch) {
     }
 }
 
+// EnQue and DeQue between those who write a tensor of a queue and those who read it. Clocks do not
+// tell that they are missing where the compiler orders the scalar pipe with the others.
+void CheckHandOver(const Access& access, const Range& range, bool isWrite) {
+    if (range.buffer == 0) return;
+    Buffer& buffer = access.core->buffers[range.buffer - 1];
+    if (buffer.state == BufferState::SCRATCH) return;
+    const bool isHandedOver = buffer.state == BufferState::DEQUEUED;
+    if (isWrite) {
+        buffer.filled |= access.pipe == PIPE_MTE2 && !isHandedOver;
+        buffer.stored |= access.pipe == PIPE_S;
+    } else if (buffer.filled && buffer.position == AscendC::TPosition::VECIN) {
+        RangeFault(access, range, "queue", range.address,
+                   "a copy filled the tensor, and no EnQue and DeQue handed it over");
+    } else if (access.pipe == PIPE_MTE3 && (buffer.stored || !isHandedOver)) {
+        RangeFault(access, range, "queue", range.address,
+                   "the tensor is copied out, and no EnQue and DeQue handed over what was written");
+    }
+}
+
 bool Touches(const Range& range) {
     return range.length != 0 && range.count != 0 && range.outerCount != 0;
 }
@@ -179,10 +198,14 @@ void IssueLists(const char* name, pipe_t pipe, Site site, RangeList reads, Range
         if (Touches(writes.first[i])) CheckRange(access, writes.first[i], true);
     }
     for (uint32_t i = 0; i < reads.count; ++i) {
-        if (Touches(reads.first[i])) Record(access, reads.first[i], false);
+        if (!Touches(reads.first[i])) continue;
+        Record(access, reads.first[i], false);
+        CheckHandOver(access, reads.first[i], false);
     }
     for (uint32_t i = 0; i < writes.count; ++i) {
-        if (Touches(writes.first[i])) Record(access, writes.first[i], true);
+        if (!Touches(writes.first[i])) continue;
+        Record(access, writes.first[i], true);
+        CheckHandOver(access, writes.first[i], true);
     }
     launch->progress += writes.count;
     Book(core, pipe, cost);

@@ -75,6 +75,8 @@ struct Buffer {
     uint16_t queue, generation;
     AscendC::TPosition position;
     BufferState state;
+    bool filled;  // by MTE2, and not yet handed over
+    bool stored;  // by the scalar pipe since it was handed over
     int8_t fullEvent, freeEvent;  // event ids in use, -1 = none
     uint8_t fullPair, freePair;   // their pipes, as in HardEvent
     Site site;                    // of the last AllocTensor or InitBuffer

@@ -172,6 +172,7 @@ LocalOperand AllocTensor(uint16_t index, Site site) {
     Buffer& buffer = current->buffers[best];
     WaitFree(buffer, site);
     buffer.state = BufferState::ALLOCATED;
+    buffer.filled = buffer.stored = false;
     buffer.generation = ++current->nextGeneration;
     buffer.site = site;
     return TensorOf(static_cast<uint16_t>(best));
@@ -224,6 +225,7 @@ LocalOperand DeQue(uint16_t index, Site site) {
     ReleaseEventId(*current, buffer.fullPair, id, site);
     buffer.fullEvent = -1;
     buffer.state = BufferState::DEQUEUED;
+    buffer.filled = buffer.stored = false;
     return TensorOf(number);
 }
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.kernels.replace_once import Change, replace_once
-from ascendfx.codegen.ascendc.kernels.vector_kernel import through_queue
+from ascendfx.codegen.ascendc.kernels.vector_kernel import hand_over, through_queue
 from ascendfx.ir.draft_tree import depths_of
 from ascendfx.ir.step_state import HELD, NO_DRAFT
 
@@ -201,6 +201,7 @@ def write_step_back(out: CppWriter, *, synced: bool) -> None:
         out.line("CrossCoreWaitFlag(0);")
     with out.block("if (GetBlockIdx() == 0)"):
         out.line("stepLocal.SetValue(0, number + 1);")
+        hand_over(out, "stepQueue", "stepLocal", "int32_t")
         out.line("CopyOut(stepGm, stepLocal, 1, 4, 0, 0);")
     out.line("stepQueue.FreeTensor(stepLocal);")
 
@@ -227,8 +228,8 @@ def write_tile(out: CppWriter, drafts: int, starts: Mapping[str, int], *, tree: 
         _write_place(out, drafts, tree=tree)
     with out.block("for (uint32_t i = 0; i < count; ++i)"):
         out.lines(_lines(_SLOTS, tree=tree))
-    out.line("resultQueue.EnQue(results);")
-    out.line("results = resultQueue.DeQue<int32_t>();")
+    hand_over(out, "resultQueue", "results", "int32_t")
+    hand_over(out, "placeQueue", "places", "int32_t")
     _write_results(out)
     _write_counts(out)
     for queue, variable in (("result", "results"), ("table", "table"), ("place", "places")):

@@ -31,6 +31,7 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     LocalBuffer,
     check_local_buffers,
     check_positive,
+    hand_over,
     kernel_function,
     local_bytes,
     through_queue,
@@ -353,6 +354,7 @@ def _write_tile(out: CppWriter, plan: AlignDraftsPlan) -> None:
         out.block("for (uint32_t i = 0; i < count; ++i)"),
     ):
         out.lines(_rows_text(plan).splitlines())
+    hand_over(out, "placeQueue", "places", "int32_t")
     for name in _OF_ROWS:
         region = f"results[OUT_{name.upper()}]"
         if name == "kept_at" and plan.packed:

@@ -228,6 +228,8 @@ LocalTensor<int32_t> tokensLocal = tokenQueue.AllocTensor<int32_t>();
 @    }
     requestQueue.FreeTensor(request);
 }
+tokenQueue.EnQue(tokensLocal);
+tokensLocal = tokenQueue.DeQue<int32_t>();
 @if (first < last) {
 @    CopyOut(tokensGm[first], tokensLocal, 1, (last - first) * 4, 0, 0);
 @}

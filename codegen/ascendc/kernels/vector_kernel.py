@@ -246,6 +246,11 @@ def through_queue(out: CppWriter, queue: str, variable: str, scalar: str) -> Gen
     """Allocate ``variable`` from a queue, fill it inside the block, and pass it to its reader."""
     out.line(f"LocalTensor<{scalar}> {variable} = {queue}.AllocTensor<{scalar}>();")
     yield
+    hand_over(out, queue, variable, scalar)
+
+
+def hand_over(out: CppWriter, queue: str, variable: str, scalar: str) -> None:
+    """Pass ``variable`` to its reader; again, if it was changed since the last time."""
     out.line(f"{queue}.EnQue({variable});")
     out.line(f"{variable} = {queue}.DeQue<{scalar}>();")
 

@@ -256,6 +256,8 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
         }
         resultQueue.EnQue(results);
         results = resultQueue.DeQue<int32_t>();
+        placeQueue.EnQue(places);
+        places = placeQueue.DeQue<int32_t>();
         CopyOut(token_idsGm[start * ROWS], places[IDS], 1, count * ROWS * 4, 0, 0);
         CopyOut(positionsGm[start * ROWS], places[POSITIONS], 1, count * ROWS * 4, 0, 0);
         CopyOut(slotsGm[start * ROWS], results[SLOTS], 1, count * ROWS * 4, 0, 0);
@@ -284,6 +286,8 @@ extern "C" __global__ __aicore__ void advance(GM_ADDR token_ids, GM_ADDR positio
     addendQueue.FreeTensor(addend);
     if (GetBlockIdx() == 0) {
         stepLocal.SetValue(0, number + 1);
+        stepQueue.EnQue(stepLocal);
+        stepLocal = stepQueue.DeQue<int32_t>();
         CopyOut(stepGm, stepLocal, 1, 4, 0, 0);
     }
     stepQueue.FreeTensor(stepLocal);

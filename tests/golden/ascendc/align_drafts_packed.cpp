@@ -195,6 +195,8 @@ extern "C" __global__ __aicore__ void align(GM_ADDR token_ids, GM_ADDR block_tab
         }
         resultQueue.EnQue(results);
         results = resultQueue.DeQue<int32_t>();
+        placeQueue.EnQue(places);
+        places = placeQueue.DeQue<int32_t>();
         CopyOut(idsGm[start * ROWS], results[OUT_IDS], 1, count * ROWS * 4, 0, 0);
         CopyOut(positionsGm[start * ROWS], results[OUT_POSITIONS], 1, count * ROWS * 4, 0, 0);
         CopyOut(slotsGm[start * ROWS], results[OUT_SLOTS], 1, count * ROWS * 4, 0, 0);

@@ -952,6 +952,8 @@ extern "C" __global__ __aicore__ void sample_tokens(GM_ADDR logits, GM_ADDR opti
         tokensLocal.SetValue(start - base, sampler.Sample(positionsLocal.GetValue(start - base)));
         requestQueue.FreeTensor(request);
     }
+    tokenQueue.EnQue(tokensLocal);
+    tokensLocal = tokenQueue.DeQue<int32_t>();
     CopyOut(tokensGm[first], tokensLocal, 1, (last - first) * 4, 0, 0);
     tokenQueue.FreeTensor(tokensLocal);
     placeQueue.FreeTensor(placesLocal);

@@ -1451,6 +1451,8 @@ extern "C" __global__ __aicore__ void sample_tokens(GM_ADDR logits, GM_ADDR opti
         }
         requestQueue.FreeTensor(request);
     }
+    tokenQueue.EnQue(tokensLocal);
+    tokensLocal = tokenQueue.DeQue<int32_t>();
     if (first < last) {
         CopyOut(tokensGm[first], tokensLocal, 1, (last - first) * 4, 0, 0);
     }
