@@ -124,6 +124,9 @@ def _weight_map(index: Path, content: dict[str, Any]) -> dict[str, str]:
             f"{index} has no `weight_map` from tensors to files",
             hint="download the file again",
         )
+    outside = next((name for name in places.values() if Path(name).name != name), None)
+    if outside is not None:
+        raise _damaged(index, f"names {outside}, which is no name of a file beside it")
     return places
 
 

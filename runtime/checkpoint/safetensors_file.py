@@ -129,12 +129,22 @@ def _read_json(file: Path) -> tuple[dict[str, Any], int, FileStamp]:
             hint="check the permissions of the file, and that the disk is there",
         ) from error
     try:
-        header: Any = json.loads(text)
+        header: Any = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise _damaged(file, f"the header is no JSON: {error}") from error
     if not isinstance(header, dict):
         raise _damaged(file, "the header is no JSON object")
     return header, 8 + length, stamp
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return a JSON object; of two values with one key nobody says which one counts."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"`{twice}` stands there twice")
+    return found
 
 
 def _check_ranges(file: Path, tensors: Mapping[str, StoredTensor], start: int, size: int) -> None:
@@ -172,17 +182,21 @@ def _entry(file: Path, name: str, fields: Any, start: int, stamp: FileStamp) -> 
 
 
 def _well_formed(fields: Any) -> bool:
-    """Whether the description of a tensor has its fields, with sizes that are not negative."""
+    """Whether the description of a tensor has its fields, with sizes that an array can have."""
     if not isinstance(fields, dict) or not isinstance(fields.get("dtype"), str):
         return False
     lists = (fields.get("shape"), fields.get("data_offsets"))
     return all(isinstance(each, list) and all(map(_is_size, each)) for each in lists) and (
-        len(fields["data_offsets"]) == 2
+        len(fields["data_offsets"]) == 2 and len(fields["shape"]) <= _MOST_AXES
     )
 
 
+_MOST_AXES = 64
+"""Of an array of NumPy."""
+
+
 def _is_size(value: object) -> bool:
-    return type(value) is int and value >= 0
+    return type(value) is int and 0 <= value < 2**63
 
 
 def _damaged(file: Path, what: str) -> GraphError:

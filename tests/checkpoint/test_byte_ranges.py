@@ -85,3 +85,29 @@ def test_the_message_has_file_tensors_and_bytes(
     assert caught.value.hint
     for word in words:
         assert word.format(*range(start, start + 13)) in caught.value.reason
+
+
+@pytest.mark.parametrize(
+    ("header", "told"),
+    [
+        (
+            '{"a": {"dtype": "F32", "shape": [0, 1' + "0" * 30 + '], "data_offsets": [0, 0]}}',
+            "no dtype",
+        ),
+        (
+            '{"a": {"dtype": "F32", "shape": [0' + ", 1" * 69 + '], "data_offsets": [0, 0]}}',
+            "no dtype",
+        ),
+        (
+            '{"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]},'
+            ' "a": {"dtype": "F32", "shape": [0, 2], "data_offsets": [0, 0]}}',
+            "`a` stands there twice",
+        ),
+    ],
+)
+def test_a_header_that_no_array_has_is_refused(header: str, told: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.safetensors"
+    file.write_bytes(len(header).to_bytes(8, "little") + header.encode())
+    with pytest.raises(GraphError, match=r"error\[damaged-file\]") as caught:
+        read_header(file)
+    assert told in caught.value.reason

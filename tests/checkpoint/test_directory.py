@@ -172,6 +172,14 @@ def _shard_missing(directory: Path) -> None:
     (directory / "model.safetensors.index.json").write_text(text, encoding="utf-8")
 
 
+def _shard_elsewhere(directory: Path) -> None:
+    (directory / "deeper").mkdir()
+    (directory / WEIGHTS).rename(directory / "deeper" / WEIGHTS)
+    places = dict.fromkeys(load_file(directory / "deeper" / WEIGHTS), f"deeper/../deeper/{WEIGHTS}")
+    text = json.dumps({"weight_map": places})
+    (directory / "model.safetensors.index.json").write_text(text, encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("damage", "code", "named"),
     [
@@ -188,6 +196,7 @@ def _shard_missing(directory: Path) -> None:
         (_extra_expert, "extra-tensor", "model.layers.1.mlp.experts.8."),
         (_wrong_shape, "wrong-shape", "model.layers.0.mlp.up_proj.weight"),
         (_shard_missing, "no-weights", "model-00002-of-00002.safetensors"),
+        (_shard_elsewhere, "damaged-file", "no name of a file beside it"),
     ],
 )
 def test_a_broken_directory_is_refused_with_file_and_tensor(
