@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from ascendfx import bundled_model
 from ascendfx.ir.tensor_type import DType
 from ascendfx.runtime.checkpoint.capture_model import capture_model
+from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.engine.engine import Engine
 from tests.models.bundled import heldout_tokens
 from tests.models.full_forward import eager_logits, true_logits
@@ -43,7 +44,7 @@ def sample() -> Sample:
     languages = heldout_tokens(2, LENGTH)
     assert len(languages) == 12
     texts = [text for found in languages.values() for text in found]
-    captured = capture_model(bundled_model(), dtype=DType.BF16)
+    captured = capture_model(bundled_model(), dtype=DType.BF16, trace_folder=trace_folder_of(None))
     return Sample(texts, true_logits(captured, texts), eager_logits(texts, torch.bfloat16))
 
 

@@ -23,6 +23,7 @@ from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.runtime.checkpoint.capture_model import capture_model
+from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.presets import DECODE, PREFILL, TO_SERVING
 from tests.models.draft_steps import assert_pieces_equal_the_whole, in_one_go, pieces
 
@@ -32,7 +33,8 @@ WIDTH, VOCABULARY = 192, 4096
 
 @cache
 def captured() -> CapturedModel:
-    return capture_model(bundled_model(), dtype=DType.F32, drafts=True)
+    traces = trace_folder_of(None)  # as engines with drafts
+    return capture_model(bundled_model(), dtype=DType.F32, drafts=True, trace_folder=traces)
 
 
 @cache
