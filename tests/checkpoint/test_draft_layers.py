@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 
 from ascendfx.ir.capture import mtp_layers as mtp_layers_module
+from ascendfx.ir.capture.captured_model import CapturedModel
 from ascendfx.ir.capture.eager_modules import in_float64
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import TensorsByKey
@@ -74,6 +75,19 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+class Traced(NamedTuple):
+    """The draft layers of `saved`, traced once, and the folder that keeps the trace."""
+
+    fresh: CapturedModel
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def traced(saved: Path, tmp_path_factory: pytest.TempPathFactory) -> Traced:
+    folder = tmp_path_factory.mktemp("traces")
+    return Traced(capture_model(saved, drafts=True, trace_folder=folder), folder)
+
+
 @pytest.fixture
 def broken(saved: Path, tmp_path: Path) -> Path:
     """A copy of the directory, to be damaged."""
@@ -82,8 +96,8 @@ def broken(saved: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_yarn_and_experts_in_serving_form(saved: Path) -> None:
-    captured = capture_model(saved, drafts=True)
+def test_yarn_and_experts_in_serving_form(traced: Traced) -> None:
+    captured = traced.fresh
     (draft,) = captured.drafts
     serving, _ = run_pipeline(draft, TO_SERVING)
     caches = [str(kind) for name, kind in serving.main.input_types.items() if "cache" in name]
@@ -148,12 +162,12 @@ def test_float8_weights_are_multiplied_by_their_scales(broken: Path) -> None:
     np.testing.assert_allclose(captured.source.load(key), plain, rtol=2**-4, atol=2**-9)
 
 
-def test_copies_of_embedding_and_head_may_be_missing(broken: Path) -> None:
+def test_copies_of_embedding_and_head_may_be_missing(broken: Path, traced: Traced) -> None:
     def drop(tensors: Tensors) -> None:
         del tensors[f"{LAYER}.embed_tokens.weight"], tensors[f"{LAYER}.shared_head.head.weight"]
 
     _edit(broken, drop)
-    assert len(capture_model(broken, drafts=True).drafts) == 1
+    assert len(capture_model(broken, drafts=True, trace_folder=traced.folder).drafts) == 1
 
 
 def _missing(tensors: Tensors) -> None:
@@ -218,39 +232,40 @@ def test_a_module_in_memory_brings_no_draft_layer(tmp_path: Path) -> None:
 
 
 def test_a_kept_trace_has_the_drafts(
-    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    saved: Path, traced: Traced, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fresh = capture_model(saved, drafts=True, trace_folder=tmp_path)
-    plain = capture_model(saved, trace_folder=tmp_path)
-    assert trace_file(tmp_path, saved, None) != trace_file(tmp_path, saved, None, drafts=True)
+    fresh, folder = traced
+    plain = capture_model(saved, trace_folder=folder)
+    assert trace_file(folder, saved, None) != trace_file(folder, saved, None, drafts=True)
 
     def fail(*_: object, **__: object) -> None:
         raise AssertionError("traced again")
 
     monkeypatch.setattr(module, "_trace", fail)
-    kept = capture_model(saved, drafts=True, trace_folder=tmp_path)
+    kept = capture_model(saved, drafts=True, trace_folder=folder)
     assert kept.drafts == fresh.drafts
     assert kept.program == fresh.program == plain.program
     assert [n.location for g in kept.drafts[0].graphs for n in g.nodes] == [
         n.location for g in fresh.drafts[0].graphs for n in g.nodes
     ]
     assert set(kept.source.keys()) == set(fresh.source.keys())
-    assert capture_model(saved, trace_folder=tmp_path).drafts == ()
+    assert capture_model(saved, trace_folder=folder).drafts == ()
 
 
-def test_files_are_checked_against_a_kept_trace(broken: Path, tmp_path: Path) -> None:
-    capture_model(broken, drafts=True, trace_folder=tmp_path / "traces")
+def test_files_are_checked_against_a_kept_trace(
+    broken: Path, traced: Traced, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_trace", None)  # not called: it would check the files itself
     _edit(broken, _own_vocabulary)
     with pytest.raises(GraphError, match=r"error\[wrong-shape\].*shared_head"):
-        capture_model(broken, drafts=True, trace_folder=tmp_path / "traces")
+        capture_model(broken, drafts=True, trace_folder=traced.folder)
 
 
-def test_a_kept_trace_with_drafts_needs_no_torch(saved: Path, tmp_path: Path) -> None:
-    capture_model(saved, drafts=True, trace_folder=tmp_path)
+def test_a_kept_trace_with_drafts_needs_no_torch(saved: Path, traced: Traced) -> None:
     code = (
         "import sys; from pathlib import Path\n"
         "from ascendfx.runtime.checkpoint.capture_model import capture_model\n"
-        f"model, folder = {str(saved)!r}, Path({str(tmp_path)!r})\n"
+        f"model, folder = {str(saved)!r}, Path({str(traced.folder)!r})\n"
         "found = capture_model(model, drafts=True, trace_folder=folder)\n"
         "assert len(found.drafts) == 1\n"
         "assert not {'torch', 'transformers'} & set(sys.modules)"
