@@ -90,7 +90,8 @@ def _place(stored: StoredArrays, name: str, kind: str) -> WeightPlace:
         for part, size in (("input_scale", 1), ("input_offset", 1), ("quant_bias", rows)):
             place = names.sibling(name, part)
             require_shape(place, part_of(stored, place, name), (size,), why)
-    return WeightPlace(shape, None, partial(_read, stored, name, kind, grain))
+    by_token = kind in {names.W8A8_DYNAMIC, names.W4A8_DYNAMIC}
+    return WeightPlace(shape, None, partial(_read, stored, name, kind, grain), by_token)
 
 
 def _read(stored: StoredArrays, name: str, kind: str, grain: Granularity) -> SavedWeight:

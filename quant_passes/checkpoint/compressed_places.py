@@ -27,7 +27,7 @@ from ascendfx.quant_passes.formats.format import Format
 from ascendfx.quant_passes.formats.integer import Integer
 from ascendfx.quant_passes.packing import words32
 from ascendfx.quant_passes.scaling.affine import Affine
-from ascendfx.quant_passes.scaling.granularity import Granularity, PerTensor
+from ascendfx.quant_passes.scaling.granularity import Granularity, PerChannel, PerTensor
 from ascendfx.quant_passes.scaling.quantized_tensor import QuantizedTensor
 
 _PACKED, _SCALE = "weight_packed", "weight_scale"
@@ -116,9 +116,15 @@ def _place(stored: StoredArrays, module: str, group: Mapping[str, Any]) -> Weigh
         require_shape(f"{module}.{_SCALE}", scale, grain.scale_shape(shape), why)
     require_elements(f"{module}.{_SCALE}", scale, "float32", "bfloat16", "float16")
     inputs = group.get("input_activations")
-    return WeightPlace(
-        shape, None, partial(_read, _Stored(stored, module, shape, form, grain, inputs))
+    by_token = (
+        isinstance(form, Integer)
+        and isinstance(grain, PerChannel)
+        and inputs is not None
+        and (inputs.get("dynamic"), inputs.get("num_bits", 8)) == (True, 8)
+        and f"{module}.weight_zero_point" not in stored
     )
+    read = partial(_read, _Stored(stored, module, shape, form, grain, inputs))
+    return WeightPlace(shape, None, read, by_token)
 
 
 def _read(of: _Stored) -> SavedWeight:

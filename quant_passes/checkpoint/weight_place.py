@@ -41,11 +41,14 @@ class WeightPlace:
         shape: Of the weight, not of what is stored of it.
         format: Element format; None if codes are stored.
         load: Reads and checks it.
+        by_token: Whether it is integers with a scale per row, and inputs are int8 with a scale per
+            token: what int8 products of the chip compute.
     """
 
     shape: tuple[int, ...]
     format: np.dtype[Any] | None
     load: Callable[[], SavedWeight]
+    by_token: bool = False
 
 
 WeightPlaces: TypeAlias = dict[str, WeightPlace]

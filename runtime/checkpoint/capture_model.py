@@ -17,6 +17,7 @@ from ascendfx.runtime.checkpoint.checkpoint_source import (
     CheckpointSource,
     source_of_checkpoint,
 )
+from ascendfx.runtime.checkpoint.codes_source import codes_of
 from ascendfx.runtime.checkpoint.decoded_tensor import tensors_of_model
 from ascendfx.runtime.checkpoint.extra_tensors import refuse_extra
 from ascendfx.runtime.checkpoint.layer_numbers import check_layers
@@ -101,6 +102,9 @@ def _capture_directory(
         config=files.config,
     )
     sources = (ArraySource(traced.constants), ArraySource(traced.tensors.buffers), source)
+    codes = codes_of(source)
+    if codes.keys():
+        sources = (*sources, codes)
     remarks = (*traced.remarks, *remarks)
     return CapturedModel(traced.program, LayeredSource(sources), facts, remarks, traced.drafts)
 
