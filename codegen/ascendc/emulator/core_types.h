@@ -151,6 +151,10 @@ struct Site {
     }
 };
 
+// More bytes than any memory has: what absurd counts and offsets become, so that none wraps around
+// to a small one.
+constexpr uint64_t kMostBytes = ~uint64_t{0} >> 1;
+
 // Whether T is one of the listed types, for `static_assert` on documented argument types.
 template <typename T, typename... List>
 constexpr bool IsOneOf = (std::is_same_v<T, List> || ...);

@@ -130,7 +130,8 @@ namespace emulator {
 // Elements of T to bytes; int4b_t counts must be even.
 template <typename T>
 constexpr uint64_t BytesOf(uint64_t elements) {
-    return std::is_same_v<T, AscendC::int4b_t> ? elements / 2 : elements * sizeof(T);
+    if (std::is_same_v<T, AscendC::int4b_t>) return elements / 2;
+    return elements > kMostBytes / sizeof(T) ? kMostBytes : elements * sizeof(T);
 }
 
 // Untyped name of an element type, for tables of kernels in .cpp files.

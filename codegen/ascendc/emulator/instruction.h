@@ -53,8 +53,9 @@ struct LocalOperand {
 struct GlobalOperand {
     uint8_t* address = nullptr;
     uint64_t bytes = 0;  // extent from `address`; kUnbounded if SetGlobalBuffer gave no size
+    uint8_t* origin = nullptr;  // what SetGlobalBuffer was given: says which argument this is of
 
-    static constexpr uint64_t kUnbounded = ~uint64_t{0} >> 1;
+    static constexpr uint64_t kUnbounded = kMostBytes;
 };
 
 // Bytes an instruction touches: `length` bytes, repeated `count` times every `stride` bytes, all
@@ -68,6 +69,7 @@ struct Range {
     uint64_t length;            // bytes; 0 = touches nothing
     uint64_t tensorBegin;       // extent of the tensor, for bounds and messages
     uint64_t tensorEnd;
+    uint64_t origin = 0;        // in GM: an address in the argument it belongs to
     uint32_t count = 1;
     uint32_t outerCount = 1;
     int64_t stride = 0;
@@ -129,6 +131,7 @@ inline Range Piece(const GlobalOperand& tensor, uint64_t offsetBytes, uint64_t l
     range.length = lengthBytes;
     range.tensorBegin = begin;
     range.tensorEnd = begin + tensor.bytes;
+    range.origin = reinterpret_cast<uint64_t>(tensor.origin);
     return range;
 }
 

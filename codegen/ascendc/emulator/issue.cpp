@@ -50,12 +50,16 @@ void CheckLocal(const Access& access, const Range& range, uint64_t begin, uint64
 
 void CheckGlobal(const Access& access, const Range& range, uint64_t begin, uint64_t end,
                  bool isWrite) {
-    const Region* region = FindRegion(begin);
-    if (region == nullptr || end > region->end) {
-        RangeFault(access, range, "bounds", region ? region->end : begin,
-                   "access of " + std::to_string(end - begin) + " bytes leaves the argument" +
-                       (region ? " of " + std::to_string(region->end - region->begin) + " bytes"
-                               : ""));
+    const Region* region = FindRegion(range.origin);
+    if (region == nullptr || begin < region->begin || end > region->end) {
+        const bool beginsInside =
+            region != nullptr && begin >= region->begin && begin < region->end;
+        std::string text = "access of " + std::to_string(end - begin) + " bytes leaves the argument";
+        if (region != nullptr) {
+            if (!beginsInside) text += std::string(" `") + launch->argumentNames[region->argument] + "`";
+            text += " of " + std::to_string(region->end - region->begin) + " bytes";
+        }
+        RangeFault(access, range, "bounds", beginsInside ? region->end : begin, text);
     }
     if (isWrite && !region->writable) {
         RangeFault(access, range, "direction", begin, "write to an argument declared `in`");

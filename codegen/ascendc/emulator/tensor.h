@@ -17,6 +17,13 @@ void ScalarStore(const GlobalOperand& tensor, uint64_t offset, uint32_t bytes, u
 // Checks a static tensor against the capacity of its memory and the style of the kernel.
 void CheckStaticTensor(const LocalOperand& tensor, Site site);
 
+// Bytes of a tensor in local memory, which has fewer than 4 GiB.
+template <typename T>
+uint32_t LocalBytesOf(uint32_t elements) {
+    const uint64_t bytes = BytesOf<T>(elements);
+    return bytes > ~uint32_t{0} ? ~uint32_t{0} : static_cast<uint32_t>(bytes);
+}
+
 template <typename T>
 uint64_t BitsOf(const T& value) {
     uint64_t bits = 0;
@@ -46,7 +53,7 @@ class LocalTensor : public emulator::LocalOperand {
     LocalTensor(TPosition where, uint32_t byteAddress, uint32_t elements,
                 emulator::Site site = emulator::Site::Here()) {
         address = byteAddress;
-        bytes = static_cast<uint32_t>(emulator::BytesOf<T>(elements));
+        bytes = emulator::LocalBytesOf<T>(elements);
         position = where;
         emulator::CheckStaticTensor(*this, site);
     }
@@ -78,7 +85,7 @@ class LocalTensor : public emulator::LocalOperand {
         return std::is_same_v<T, int4b_t> ? bytes * 2 : static_cast<uint32_t>(bytes / sizeof(T));
     }
     void SetSize(const uint32_t elements) {
-        bytes = static_cast<uint32_t>(emulator::BytesOf<T>(elements));
+        bytes = emulator::LocalBytesOf<T>(elements);
     }
     uint32_t GetLength() const { return bytes; }
     TPosition GetPosition() const { return position; }
@@ -94,11 +101,11 @@ class GlobalTensor : public emulator::GlobalOperand {
     using PrimType = T;
 
     void SetGlobalBuffer(__gm__ T* buffer, uint64_t elements) {
-        address = reinterpret_cast<uint8_t*>(buffer);
+        address = origin = reinterpret_cast<uint8_t*>(buffer);
         bytes = emulator::BytesOf<T>(elements);
     }
     void SetGlobalBuffer(__gm__ T* buffer) {
-        address = reinterpret_cast<uint8_t*>(buffer);
+        address = origin = reinterpret_cast<uint8_t*>(buffer);
         bytes = kUnbounded;
     }
     const __gm__ T* GetPhyAddr() const { return reinterpret_cast<const T*>(address); }
@@ -107,16 +114,19 @@ class GlobalTensor : public emulator::GlobalOperand {
     }
     T GetValue(const uint64_t index, emulator::Site site = emulator::Site::Here()) const {
         return emulator::FromBits<T>(
-            emulator::ScalarLoad(*this, index * sizeof(T), sizeof(T), site));
+            emulator::ScalarLoad(*this, emulator::BytesOf<T>(index), sizeof(T), site));
     }
     void SetValue(const uint64_t index, T value, emulator::Site site = emulator::Site::Here()) {
-        emulator::ScalarStore(*this, index * sizeof(T), sizeof(T), emulator::BitsOf(value), site);
+        emulator::ScalarStore(*this, emulator::BytesOf<T>(index), sizeof(T),
+                              emulator::BitsOf(value), site);
     }
     GlobalTensor operator[](const uint64_t offset) const {
         GlobalTensor rest = *this;
         const uint64_t skipped = emulator::BytesOf<T>(offset);
         rest.address = address + skipped;
-        rest.bytes = bytes == kUnbounded ? kUnbounded : skipped < bytes ? bytes - skipped : 0;
+        if (bytes != kUnbounded || skipped == emulator::kMostBytes) {
+            rest.bytes = skipped < bytes ? bytes - skipped : 0;
+        }
         return rest;
     }
     uint64_t GetSize() const { return bytes == kUnbounded ? 0 : bytes / sizeof(T); }

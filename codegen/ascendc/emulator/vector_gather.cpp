@@ -1,6 +1,7 @@
 // Gather and GatherMask.
 #include "vector_gather.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "element_bytes.h"
@@ -95,6 +96,9 @@ uint64_t RunGatherMask(Element element, const LocalOperand& dst, const LocalOper
     }
     const std::byte* bits = pattern != nullptr ? LocalBytes(*pattern) : nullptr;
     const std::byte* from = LocalBytes(src);
+    // SetSize may have made the tensor larger than its memory.
+    const uint32_t memory = current->memory[static_cast<int>(src.space())].size;
+    const uint64_t readable = src.address < memory ? std::min(src.bytes, memory - src.address) : 0;
     reads.clear();
     kept.clear();
     for (uint32_t repeat = 0; repeat < params.repeatTimes; ++repeat) {
@@ -111,7 +115,7 @@ uint64_t RunGatherMask(Element element, const LocalOperand& dst, const LocalOper
                                 i % perBlock * bytes;
             if (!selected) continue;
             AddRead(src, at, bytes);
-            if (at + bytes > src.bytes) continue;  // a fault is raised below
+            if (at + bytes > readable) continue;  // a fault is raised below
             kept.insert(kept.end(), from + at, from + at + bytes);
         }
     }
