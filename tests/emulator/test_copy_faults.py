@@ -136,3 +136,60 @@ def test_atomic_addition_to_what_nobody_set_is_poison() -> None:
     body = COPY.replace(OUT, f"SetAtomicAdd<float>();\n{OUT}\nSetAtomicNone();")
     with pytest.raises(EmulatorError, match="byte 0 of argument `y`, which this launch has not"):
         run(copy_kernel(body), np.ones(256, np.float32))
+
+
+INSIDE = """
+InitSocState();
+LocalTensor<float> t(TPosition::VECIN, 0, 1024);
+DataCopy(t, xGm, 1024);
+PipeBarrier<PIPE_ALL>();
+LocalTensor<int32_t> q(TPosition::VECIN, 8192, 8);
+DataCopy(q, sizesGm, 8);
+PipeBarrier<PIPE_ALL>();
+DataCopyParams p(q.GetValue(2), q.GetValue(3), q.GetValue(4), q.GetValue(5));
+DataCopy(t[q.GetValue(0) * 8], t[q.GetValue(1) * 8], p);
+PipeBarrier<PIPE_ALL>();
+DataCopy(yGm, t, 1024);
+PipeBarrier<PIPE_ALL>();
+"""
+
+
+def copied_inside(x: np.ndarray, sizes: list[int]) -> np.ndarray | None:
+    """Return ``x`` after the copy; None where the order of its blocks would change the result."""
+    to, start, count, length, source_gap, target_gap = sizes
+    blocks, written = x.reshape(-1, 8).copy(), set[int]()
+    for i in range(count):
+        reads = [start + i * (length + source_gap) + j for j in range(length)]
+        writes = [to + i * (length + target_gap) + j for j in range(length)]
+        if written & {*reads} or (reads != writes and {*reads} & {*writes}):
+            return None
+        blocks[writes] = blocks[reads]
+        written |= {*writes}
+    return blocks.ravel()
+
+
+@given(
+    sizes=st.tuples(
+        st.integers(0, 20),
+        st.integers(0, 20),
+        st.integers(1, 5),
+        st.integers(1, 4),
+        st.integers(0, 4),
+        st.integers(0, 4),
+    )
+)
+def test_copies_inside_ub_may_not_overlap_in_part(sizes: tuple[int, ...]) -> None:
+    arguments = [
+        source(DType.F32, "x", N),
+        source(DType.I32, "sizes", 8),
+        result(DType.F32, "y", N),
+    ]
+    kernel = make_kernel("copy_inside", INSIDE, arguments)
+    x = np.arange(N, dtype=np.float32)
+    told = np.array([*sizes, 0, 0], np.int32)
+    expected = copied_inside(x, list(sizes))
+    if expected is None:
+        with pytest.raises(EmulatorError, match=r"its destination in part|earlier piece"):
+            run(kernel, x, told)
+    else:
+        np.testing.assert_array_equal(run(kernel, x, told)[0], expected)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from ascendfx.codegen.ascendc.kernel import KernelKind
 from ascendfx.ir.tensor_type import DType
 from ascendfx.runtime.emulator import BuiltKernel, EmulatorError
 from tests.emulator.cube_kernel import (
@@ -12,6 +13,7 @@ from tests.emulator.cube_kernel import (
     matmul_body,
     random_values,
 )
+from tests.emulator.vector_kernel import make_kernel, source
 
 # name -> (old text, new text, what the error says)
 MISTAKES = {
@@ -136,3 +138,26 @@ def test_large_products_need_no_barrier(kernels: dict[str, BuiltKernel]) -> None
     random = np.random.default_rng(0)
     a, b = random_values(random, (64, 20), DType.F32), random_values(random, (64, 20), DType.F32)
     launch(kernels["no_barrier"], a, b, (64, 64, 20), DType.F32)
+
+
+def test_a_bias_of_part_of_a_unit_is_refused() -> None:
+    body = """
+InitSocState();
+LocalTensor<float> bias1(TPosition::C1, 0, 256);
+LocalTensor<float> bias2(TPosition::C2, 0, 256);
+DataCopy(bias1, xGm, 256);
+PipeBarrier<PIPE_ALL>();
+DataCopy(bias2, bias1, COUNT);
+PipeBarrier<PIPE_ALL>();
+"""
+    arguments = [source(DType.F32, "x", 256)]
+    x = np.ones(256, np.float32)
+    for count in (16, 24):
+        text = body.replace("COUNT", str(count))
+        kernel = make_kernel(f"bias{count}", text, arguments, kind=KernelKind.CUBE)
+        built = build(kernel)[kernel.name]
+        if count == 16:
+            built.launch([x])
+            continue
+        with pytest.raises(EmulatorError, match="DataCopy of 96 bytes to the bias table"):
+            built.launch([x])

@@ -62,6 +62,16 @@ PipeBarrier<PIPE_ALL>();
         ("ReduceMax(o[1], t, t, 64, true);", "alignment", "must be a multiple of 8 bytes"),
         ("Sort32(o, t, u, 256);", "arguments", "repeatTime 256 is not in 0..255"),
         ("SetAtomicAdd<float>();", "poison", "byte 0 of argument `y`"),
+        ("SetVectorMask<float, MaskMode::NORMAL>(0, 0);\n"
+         "Add<float, false>(o, t, t, (uint64_t)64, 4, BinaryRepeatParams(1, 1, 1, 8, 8, 8));",
+         "arguments", "Add: the mask register (SetVectorMask) selects no element"),
+        ("uint64_t none[2] = {0, 0};\n"
+         "Add(o, t, t, none, 1, BinaryRepeatParams(1, 1, 1, 8, 8, 8));",
+         "arguments", "Add: the mask selects no element"),
+        ("const uint16_t lengths[4] = {4, 4, 4, 4};\n"
+         "MrgSort(t[32], MrgSortSrcList<float>(t[0], t[8], t[16], t[24]),\n"
+         "MrgSort4Info(lengths, false, 15, 2));",
+         "arguments", "source (UB byte 0) and destination (UB byte 128) overlap"),
     ],
 )  # fmt: skip
 def test_fault(call: str, kind: str, text: str) -> None:

@@ -88,6 +88,37 @@ void CheckPadding(const Padding& padding, const CopyShape& shape, Site site) {
     }
 }
 
+// The rule of vector_overlap.cpp for pieces in the place of repeats: a piece may be copied onto
+// itself but not overlap in part, and none may read what an earlier one wrote.
+void CheckNoPartialOverlap(const LocalOperand& dst, const LocalOperand& src,
+                           const CopyShape& shape, Site site) {
+    const uint64_t readPitch = shape.length + shape.sourceGap;
+    const uint64_t writePitch = shape.length + shape.targetGap;
+    const auto refuse = [&](uint64_t read, const char* why) {
+        Fault(site, PIPE_V, "arguments", read, "DataCopy: UB bytes %llu to %llu %s",
+              static_cast<unsigned long long>(read),
+              static_cast<unsigned long long>(read + shape.length), why);
+    };
+    const auto overlaps = [&](uint64_t read, uint64_t written) {
+        return read < written + shape.length && written < read + shape.length;
+    };
+    for (uint64_t i = 0; i < shape.count; ++i) {
+        const uint64_t read = src.address + i * readPitch;
+        const uint64_t written = dst.address + i * writePitch;
+        if (read != written && overlaps(read, written)) {
+            refuse(read, "are source of a piece and overlap its destination in part");
+        }
+        if (i == 0 || read + shape.length <= dst.address) continue;
+        // Earlier pieces lie at distances of writePitch: only the two nearest can touch this one.
+        const uint64_t nearest = read < dst.address ? 0 : (read - dst.address) / writePitch;
+        for (uint64_t j = nearest; j <= nearest + 1 && j < i; ++j) {
+            if (overlaps(read, dst.address + j * writePitch)) {
+                refuse(read, "are read after an earlier piece wrote some of them");
+            }
+        }
+    }
+}
+
 }  // namespace
 
 CopyShape WholeBlocks(uint64_t bytes, Site site) {
@@ -132,12 +163,13 @@ void CopyInside(const LocalOperand& dst, const LocalOperand& src, CopyShape shap
     }
     CheckCount("DataCopy", PIPE_V, shape, site);
     if (IsEmpty(shape)) return;
+    CheckNoPartialOverlap(dst, src, shape, site);
     Issue("DataCopy", PIPE_V, site, {Pieces(src, shape, shape.length, shape.sourceGap)},
           {Pieces(dst, shape, shape.length, shape.targetGap)}, Cost{shape.count * shape.length});
     if (!kValues) return;
     std::byte* to = LocalBytes(dst);
     const std::byte* from = LocalBytes(src);
-    for (uint32_t i = 0; i < shape.count; ++i) {
+    for (uint32_t i = 0; i < shape.count; ++i) {  // a piece may be copied onto itself
         std::memmove(to + i * (shape.length + shape.targetGap),
                      from + i * (shape.length + shape.sourceGap), shape.length);
     }

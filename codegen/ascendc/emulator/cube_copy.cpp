@@ -139,11 +139,16 @@ void CopyToBiasTable(const LocalOperand& dst, const LocalOperand& src, uint32_t 
 }
 
 void CopyToBiasTable(const LocalOperand& dst, const LocalOperand& src, uint64_t bytes, Site site) {
-    const uint64_t length = bytes / 32 * 32;
-    if (length == 0) return;
-    Issue("DataCopy L1->BT", PIPE_MTE1, site, {Piece(src, 0, length)}, {Piece(dst, 0, length)},
-          Cost{.bytes = length});
-    if (kValues) std::memcpy(LocalBytes(dst), LocalBytes(src), length);
+    if (bytes % 64 != 0) {
+        Fault(site, PIPE_MTE1, "arguments", bytes,
+              "DataCopy of %llu bytes to the bias table: the chip copies units of 64 bytes and would "
+              "lose the tail",
+              static_cast<unsigned long long>(bytes));
+    }
+    if (bytes == 0) return;
+    Issue("DataCopy L1->BT", PIPE_MTE1, site, {Piece(src, 0, bytes)}, {Piece(dst, 0, bytes)},
+          Cost{.bytes = bytes});
+    if (kValues) std::memcpy(LocalBytes(dst), LocalBytes(src), bytes);
 }
 
 void FillLocal(const LocalOperand& dst, uint32_t elementBytes, uint64_t bits, int64_t repeatTimes,

@@ -166,6 +166,10 @@ VectorShape RepeatShape(MaskArgument mask, uint32_t repeats, uint32_t widestByte
         shape.bits[1] = capacity <= 64 ? 0
                         : mask.isSet   ? mask.bits[1]
                                        : ControlRegister(Register::MASK_HIGH);
+        if (shape.bits[0] == 0 && shape.bits[1] == 0) {
+            Fault(site, PIPE_V, "arguments", 0, "%s: %s selects no element", name,
+                  mask.isSet ? "the mask" : "the mask register (SetVectorMask)");
+        }
         const bool all = shape.bits[0] == ~uint64_t{0} &&
                          (capacity <= 64 || shape.bits[1] == ~uint64_t{0});
         if (all && capacity >= 64) shape.byBits = false;

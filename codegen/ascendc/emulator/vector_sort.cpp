@@ -142,7 +142,8 @@ void RunMrgSort(bool isHalf, const LocalOperand& dst, const LocalOperand* const 
     for (int i = 0; i < lists; ++i) {
         reads[i] = Piece(*sources[i], 0, info.elementLengths[i] * kRecord).Aligned(0);
         reads[i] = reads[i].Times(info.repeatTimes, pitch);
-        CheckNoOverlap(dst, total * kRecord * info.repeatTimes, *sources[i], reads[i].length, site);
+        CheckNoOverlap(dst, total * kRecord * info.repeatTimes, *sources[i],
+                       total * kRecord * (info.repeatTimes - 1u) + reads[i].length, site);
         if (info.repeatTimes > 1) {  // the tensors name the first set only
             reads[i].tensorEnd = std::max(reads[i].tensorEnd,
                                           uint64_t{sources[0]->address} + sources[0]->bytes);
