@@ -16,8 +16,9 @@ class EmulatorError(Exception):
         address: Byte in the memory concerned, event id or flag id, as the text says.
         text: What is wrong.
         kind: Kebab-case class of the fault: ``alignment``, ``arguments``, ``barrier``,
-            ``bounds``, ``capacity``, ``deadlock``, ``direction``, ``event``, ``flag``,
-            ``host-memory``, ``leak``, ``poison``, ``queue`` or ``race``.
+            ``bounds``, ``capacity``, ``deadlock``, ``direction``, ``endless``, ``event``, ``flag``,
+            ``host-exception``, ``host-memory``, ``host-signal``, ``interrupted``, ``leak``,
+            ``poison``, ``queue`` or ``race``.
         excerpt: The line of the emitted text, stripped.
         step: Of a plan: index of the step in its run; None for a kernel launched by itself.
         launch: Of a plan: index of the launch in the step.

@@ -33,6 +33,12 @@ _DIRECTIONS = {
     Direction.IN_OUT: 2,
     Direction.WORKSPACE: 3,
 }
+PATIENCE = 60.0
+"""Seconds of computing in which a launch must write something: far more than any right kernel."""
+
+_MOST_BLOCKS = 65535
+"""``numBlocks`` is a positive number of 16 bits."""
+
 _SPACES = 8
 """``Space::COUNT`` of core_types.h; capacities are in the order of ``Space``."""
 
@@ -62,6 +68,7 @@ class LaunchRequest(ctypes.Structure):
         ("type", ctypes.c_uint32),
         ("blocks", ctypes.c_uint32),
         ("capacity", ctypes.c_uint32 * _SPACES),
+        ("patience", ctypes.c_uint32),
     ]
 
 
@@ -124,6 +131,8 @@ class BuiltKernel:
         kernel: What was compiled.
         path: The shared object.
         library: The emulator that it calls.
+        patience: Seconds of computing without any write of any core after which a launch counts as
+            endless; 0: no limit.
     """
 
     def __init__(
@@ -132,6 +141,7 @@ class BuiltKernel:
         self.kernel = kernel
         self.path = path
         self.library = library
+        self.patience = PATIENCE
         self._target = target
         self._run = _load_library(library).ascendfx_launch
         self._object = ctypes.CDLL(str(path))
@@ -159,6 +169,7 @@ class BuiltKernel:
             argument_count=count,
             type=_TYPES[kernel.kind],
             blocks=kernel.blocks,
+            patience=round(self.patience * 1000),
         )
         request.capacity[:] = (
             0,
@@ -178,12 +189,19 @@ class BuiltKernel:
         Args:
             tensors: One C-contiguous array per argument, in order, of the argument's format.
                 Outputs are written in place.
-            blocks: ``numBlocks``; default: what the kernel was planned for.
+            blocks: ``numBlocks``, 1..65535; default: what the kernel was planned for.
 
         Raises:
             EmulatorError: A core broke a rule.
-            GraphError: An array does not fit its argument.
+            GraphError: An array does not fit its argument, or the number of blocks is no such.
         """
+        count = self.kernel.blocks if blocks is None else blocks
+        if not 1 <= count <= _MOST_BLOCKS:
+            raise GraphError(
+                code="launch-arguments",
+                reason=f"kernel `{self.kernel.name}`: {count} blocks are not in 1..{_MOST_BLOCKS}",
+                hint="a launch starts that many cores, one after the other where there are fewer",
+            )
         arguments = self.kernel.arguments
         if len(tensors) != len(arguments):
             raise GraphError(
@@ -198,7 +216,8 @@ class BuiltKernel:
             self._request.pointers[i] = address
             self._request.arguments[i].address = address
             self._request.arguments[i].bytes = tensor.nbytes
-        self._request.blocks = self.kernel.blocks if blocks is None else blocks
+        self._request.blocks = count
+        self._request.patience = round(self.patience * 1000)
         if self._run(ctypes.byref(self._request), ctypes.byref(self._result)):
             raise launch_error(self.kernel, self._result)
         return self._record()

@@ -178,5 +178,6 @@ def _link(library: EmulatorLibrary, objects: list[Path], root: Path) -> None:
     with scratch_directory(root / "libraries") as scratch:
         command = ["-shared", f"-Wl,-soname,{library.soname}", "-Wl,--no-undefined"]
         command += ["-o", "library.so", *(str(path.resolve()) for path in objects)]
+        command += ["-pthread", "-lrt"]  # of older C libraries: threads and timers
         run_compiler(library.compiler, command, scratch, _SUBJECT)
         publish(scratch / "library.so", library.path)

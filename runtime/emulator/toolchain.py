@@ -18,7 +18,12 @@ COMMON_FLAGS = (
     "-fvisibility=default",
     "-pipe",
 )
-KERNEL_FLAGS = (*COMMON_FLAGS, "-O2", "-w")
+KERNEL_FLAGS = (
+    *COMMON_FLAGS,
+    "-O2",
+    "-w",
+    "-fstack-clash-protection",  # a large frame must not reach beyond the guard of its stack
+)
 KERNEL_LINK_FLAGS = (
     "-shared",
     "-Wl,--no-undefined",

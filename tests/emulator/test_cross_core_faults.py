@@ -114,6 +114,69 @@ def test_flags_need_a_mixed_kernel() -> None:
         build(kernel).launch([np.zeros(8, np.float32)])
 
 
+# Both blocks add to the workspace; the second waits for the first and reads the sum.
+ADD_UP = """
+InitSocState();
+LocalTensor<float> t(TPosition::VECIN, 0, 64);
+LocalTensor<float> u(TPosition::VECIN, 1024, 64);
+DataCopy(t, xGm, 64);
+PipeBarrier<PIPE_ALL>();
+const uint64_t block = GetBlockIdx();
+EARLY
+SetAtomicAdd<float>();
+ADD
+SetAtomicNone();
+if (block != EARLIEST) CrossCoreSetFlag<0, PIPE_MTE3>(3);
+CrossCoreWaitFlag(3);
+PipeBarrier<PIPE_ALL>();
+if (block == READER) {
+READ
+PipeBarrier<PIPE_ALL>();
+DataCopy(yGm, u, 64);
+}
+PipeBarrier<PIPE_ALL>();
+"""
+WAYS_TO_ADD = {
+    "whole": "DataCopy(wGm, t, 64);",
+    "rows": "for (int i = 0; i < 64; i += 8) DataCopy(wGm[i], t[i], 8);",
+    "bytes": "DataCopyPad(wGm[1], t, DataCopyExtParams(1, 248, 0, 0, 0));",
+    "over_bytes": "DataCopy(wGm, t, 64);\nPipeBarrier<PIPE_ALL>();\n"
+    "DataCopyPad(wGm[1], t, DataCopyExtParams(1, 248, 0, 0, 0));",
+}
+
+
+def launch_sum(way: str, early: int, reader: int, read: str = "DataCopy(u, wGm, 64);") -> None:
+    body = ADD_UP.replace("READER", str(reader)).replace("READ", read)
+    body = body.replace("ADD", WAYS_TO_ADD[way]).replace("EARLIEST", str(early))
+    flag = f"if (block == {early}) CrossCoreSetFlag<0, PIPE_MTE3>(3);"
+    arguments = [
+        source(DType.F32, "x", 64),
+        KernelArgument("w", DType.F32, Direction.IN_OUT, 64),
+        result(DType.F32, "y", 64),
+    ]
+    kind = KernelKind.SYNCED_VECTOR
+    body = body.replace("EARLY", flag)
+    kernel = make_kernel("add_up", body, arguments, kind=kind, blocks=3)
+    x, w, y = np.ones(64, np.float32), np.zeros(64, np.float32), np.zeros(64, np.float32)
+    build(kernel).launch([x, w, y])
+
+
+@pytest.mark.parametrize("way", WAYS_TO_ADD)
+def test_every_atomic_writer_must_be_waited_for(way: str) -> None:
+    """Who tells the others before it adds races with the reader, whoever else added last."""
+    launch_sum(way, early=9, reader=2)
+    for early, reader in ((0, 2), (1, 2), (0, 1), (2, 0)):
+        with pytest.raises(EmulatorError, match=r"of argument `w`, which .* wrote") as caught:
+            launch_sum(way, early, reader)
+        assert caught.value.kind == "race"
+
+
+def test_a_plain_write_waits_for_every_atomic_writer() -> None:
+    launch_sum("rows", early=9, reader=2, read="DataCopy(wGm, t, 64);\nDataCopy(u, xGm, 64);")
+    with pytest.raises(EmulatorError, match=r"writes byte 0 of argument `w`, which .* wrote"):
+        launch_sum("rows", early=0, reader=2, read="DataCopy(wGm, t, 64);\nDataCopy(u, xGm, 64);")
+
+
 STORE = """
 InitSocState();
 LocalTensor<float> t(TPosition::VECOUT, 0, 64);
@@ -136,7 +199,9 @@ def test_neighbouring_rows_may_share_a_block_but_not_a_byte(pitch: int, length: 
     for block in range(4):
         assert np.all(y[block * pitch :][:length] == block + 1)
     sizes[1] = pitch + 1
-    with pytest.raises(EmulatorError, match="which core 0, pipe MTE3 wrote; nothing orders"):
+    with pytest.raises(
+        EmulatorError, match=r"which AIV of block \d, MTE3 DataCopyPad in line \d+ wrote"
+    ):
         build(kernel).launch([sizes, y])
 
 
@@ -160,6 +225,46 @@ PipeBarrier<PIPE_ALL>();
     np.testing.assert_array_equal(y[8:], np.arange(8))
     with pytest.raises(EmulatorError, match="scalar write is still in the data cache"):
         build(make_kernel("dirty", body.replace("CLEAN", ""), arguments)).launch([y])
+
+
+@pytest.mark.parametrize("pitch", [1, 8, 14, 15, 16])
+@pytest.mark.parametrize("cleaned", [False, True])
+def test_two_cores_may_not_write_scalars_into_one_cache_line(pitch: int, cleaned: bool) -> None:  # noqa: FBT001
+    line = "CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT"
+    clean = f"DataCacheCleanAndInvalid<float, {line}>(yGm[1 + block * {pitch}]);"
+    body = "yGm.SetValue(1 + GetBlockIdx() * PITCH, 1.0f);\nCLEAN\n"
+    body = body.replace("PITCH", str(pitch)).replace("CLEAN", clean if cleaned else "")
+    body = body.replace("block", "GetBlockIdx()")
+    kernel = make_kernel("write_scalar", body, [result(DType.F32, "y", 32)], blocks=2)
+    y = np.zeros(32, np.float32)
+    if pitch > 14:
+        build(kernel).launch([y])
+        assert y[1] == y[1 + pitch] == 1
+        return
+    with pytest.raises(EmulatorError, match="in the cache line of 64 bytes where AIV of block 0"):
+        build(kernel).launch([y])
+
+
+def test_a_cache_line_can_be_handed_over() -> None:
+    """Block 0 writes and tells block 1, in rounds; without the cleaning its line is still dirty."""
+    line = "CacheLine::SINGLE_CACHE_LINE, DcciDst::CACHELINE_OUT"
+    clean = f"DataCacheCleanAndInvalid<float, {line}>(yGm);\n"
+    body = """
+if (GetBlockIdx() == 0) yGm.SetValue(0, 1.0f);
+CLEANPipeBarrier<PIPE_ALL>();
+CrossCoreSetFlag<0, PIPE_MTE3>(3);
+CrossCoreWaitFlag(3);
+if (GetBlockIdx() == 1) yGm.SetValue(1, 2.0f);
+CLEAN"""
+    kind = KernelKind.SYNCED_VECTOR
+    arguments = [result(DType.F32, "y", 16)]
+    y = np.zeros(16, np.float32)
+    right = make_kernel("hand_over", body.replace("CLEAN", clean), arguments, kind=kind, blocks=2)
+    build(right).launch([y])
+    np.testing.assert_array_equal(y[:2], [1, 2])
+    wrong = make_kernel("keep_line", body.replace("CLEAN", ""), arguments, kind=kind, blocks=2)
+    with pytest.raises(EmulatorError, match="and did not clean its cache"):
+        build(wrong).launch([y])
 
 
 @pytest.mark.parametrize("shift", range(0, 64, 16))

@@ -52,6 +52,19 @@ void CheckLastBarrier(const Core& core) {
 
 }  // namespace
 
+Role RoleOf(uint32_t logical) {
+    switch (launch->type) {
+        case KernelType::MIX_AIC_1_2:
+            return logical % 3 == 0 ? Role{CoreKind::CUBE, logical / 3, 0}
+                                    : Role{CoreKind::VECTOR, logical / 3, logical % 3 - 1};
+        case KernelType::MIX_AIC_1_1:
+            return Role{logical % 2 == 0 ? CoreKind::CUBE : CoreKind::VECTOR, logical / 2, 0};
+        case KernelType::AIC_ONLY:
+        case KernelType::MIX_AIC_1_0: return Role{CoreKind::CUBE, logical, 0};
+        default: return Role{CoreKind::VECTOR, logical, 0};
+    }
+}
+
 Core* AcquireCore(CoreKind kind) {
     auto& idle = machine.idle[static_cast<int>(kind)];
     if (idle.empty()) return MakeCore(kind);

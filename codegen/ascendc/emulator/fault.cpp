@@ -20,10 +20,17 @@ static std::string Print(const char* format, va_list arguments) {
     return text;
 }
 
-std::string CoreName(const Core& core) {
-    if (core.kind == CoreKind::CUBE) return "AIC";
+static std::string NameOf(CoreKind kind, uint32_t subBlock) {
+    if (kind == CoreKind::CUBE) return "AIC";
     const bool mixed = launch->type == KernelType::MIX_AIC_1_2;
-    return mixed ? "AIV" + std::to_string(core.subBlock) : "AIV";
+    return mixed ? "AIV" + std::to_string(subBlock) : "AIV";
+}
+
+std::string CoreName(const Core& core) { return NameOf(core.kind, core.subBlock); }
+
+std::string PlaceOf(uint32_t logical) {
+    const Role role = RoleOf(logical);
+    return NameOf(role.kind, role.subBlock) + " of block " + std::to_string(role.block);
 }
 
 void Fault(Site site, pipe_t pipe, const char* kind, uint64_t address, const char* format, ...) {

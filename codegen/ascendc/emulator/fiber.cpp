@@ -1,10 +1,7 @@
 #include "fiber.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
-#include <cstddef>
-#include <cstdint>
 #include <cstring>
 #include <new>
 
@@ -83,15 +80,20 @@ static constexpr size_t kFrameWords = 20;
 
 namespace emulator {
 
-static constexpr size_t kStackBytes = size_t{512} << 10;
+// Whole pages of any size in use; kernels are compiled to touch every page of a large frame.
+static constexpr size_t kGuardBytes = size_t{64} << 10;
 
 void* AllocateStack() {
-    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    void* memory = mmap(nullptr, kStackBytes + page, PROT_READ | PROT_WRITE,
+    void* memory = mmap(nullptr, kStackBytes + kGuardBytes, PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) throw std::bad_alloc();
-    mprotect(memory, page, PROT_NONE);
-    return static_cast<std::byte*>(memory) + page + kStackBytes;
+    mprotect(memory, kGuardBytes, PROT_NONE);
+    return static_cast<std::byte*>(memory) + kGuardBytes + kStackBytes;
+}
+
+bool IsGuard(const void* top, uint64_t address) {
+    const uint64_t bottom = reinterpret_cast<uint64_t>(top) - kStackBytes;
+    return address < bottom && address >= bottom - kGuardBytes;
 }
 
 void* PrepareStack(void* top, void (*entry)()) {

@@ -1,4 +1,5 @@
 // Issue: the one place every instruction passes through. Structural checks, then the shadow.
+#include "interrupts.h"
 #include "machine.h"
 
 namespace emulator {
@@ -171,6 +172,9 @@ Access Begin(Core& core, const char* name, pipe_t pipe, Site site, const Options
     access.pipe = pipe;
     access.atomic = options.atomic;
     access.carriesPoison = options.carriesPoison;
+    if (launch->fault.happened) throw FaultException{};  // a kernel that caught its fault goes on
+    if (machine.stop.load(std::memory_order_relaxed) != Stop::NO) StopFault();
+    if (core.clock[pipe] >= machine.lastClock) EndlessFault();
     access.clock = ++core.clock[pipe];
     for (uint32_t q = 0; q < kPipes; ++q) access.limit[q] = core.known[pipe].at[q];
     const bool vectorCore = core.kind == CoreKind::VECTOR;
@@ -184,7 +188,7 @@ Access Begin(Core& core, const char* name, pipe_t pipe, Site site, const Options
     }
     auto& log = core.log[pipe];
     if (log.empty()) log.resize(kLogged);
-    log[access.clock % kLogged] = LogEntry{name, site};
+    log[access.clock % kLogged] = LogEntry{name, site, access.clock, core.logical};
     return access;
 }
 

@@ -3,6 +3,7 @@
 #define ASCENDFX_EMULATOR_KERNEL_OPERATOR_H
 
 #include "copy.h"
+#include "host_calls.h"
 #include "queue.h"
 #include "sync.h"
 #include "system.h"

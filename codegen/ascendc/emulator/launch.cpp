@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "fiber.h"
+#include "interrupts.h"
 #include "machine.h"
 
 namespace emulator {
@@ -23,26 +24,15 @@ std::mutex oneLaunch;
 uint32_t firstNew;                // fibers from here on have not started
 std::vector<uint32_t> started;    // unfinished fibers in order of their start
 
-struct Role {
-    CoreKind kind;
-    uint32_t block, subBlock;
-};
-
-Role RoleOf(uint32_t logical) {
-    switch (run.type) {
-        case KernelType::MIX_AIC_1_2:
-            return logical % 3 == 0 ? Role{CoreKind::CUBE, logical / 3, 0}
-                                    : Role{CoreKind::VECTOR, logical / 3, logical % 3 - 1};
-        case KernelType::MIX_AIC_1_1:
-            return Role{logical % 2 == 0 ? CoreKind::CUBE : CoreKind::VECTOR, logical / 2, 0};
-        case KernelType::AIC_ONLY:
-        case KernelType::MIX_AIC_1_0: return Role{CoreKind::CUBE, logical, 0};
-        default: return Role{CoreKind::VECTOR, logical, 0};
-    }
-}
-
 uint32_t CoresPerBlock(KernelType type) {
     return type == KernelType::MIX_AIC_1_2 ? 3 : type == KernelType::MIX_AIC_1_1 ? 2 : 1;
+}
+
+void RecordFault(const char* kind, const std::string& text) {
+    try {
+        Fault(current->site, PIPE_S, kind, 0, "%s", text.c_str());
+    } catch (const FaultException&) {
+    }
 }
 
 void FiberMain() {
@@ -51,6 +41,12 @@ void FiberMain() {
         FinishCore(*current);
     } catch (const FaultException&) {
         // recorded in the launch, which ends
+    } catch (const std::bad_alloc&) {
+        RecordFault("host-memory", "the host has not the memory the kernel asks for");
+    } catch (const std::exception& error) {
+        RecordFault("host-exception", std::string("the kernel threw a C++ exception: ") + error.what());
+    } catch (...) {
+        RecordFault("host-exception", "the kernel threw a C++ exception; the chip has none");
     }
     run.fibers[run.running].state = FiberState::FINISHED;
     void* nowhere;
@@ -67,13 +63,16 @@ void Start(uint32_t index) {
     fiber.stackPointer = PrepareStack(fiber.core->stack, FiberMain);
     fiber.state = FiberState::RUNNABLE;
     started.push_back(index);
+    ++run.progress;
 }
 
 void Resume(uint32_t index) {
     Fiber& fiber = run.fibers[index];
     run.running = index;
     current = fiber.core;
+    EnterKernel();
     SwitchStack(&machine.schedulerStack, fiber.stackPointer);
+    if (LeaveKernel()) fiber.state = FiberState::FINISHED;
     current = nullptr;
     if (fiber.state != FiberState::FINISHED || run.fault.happened) return;
     ReleaseCore(fiber.core);
@@ -253,8 +252,10 @@ extern "C" int32_t ascendfx_launch(const LaunchRequest* request, LaunchResult* r
     for (int i = 0; i < static_cast<int>(Space::COUNT); ++i) {
         machine.capacity[i] = request->capacity[i];
     }
+    BeginWatch(request->patience);
     try {
         BuildRegions(request->arguments, request->argumentCount);
+        RestartClockIfHigh();
         PrepareGlobalShadow(run);
         run.base = machine.clock;
         RunAll();
@@ -263,6 +264,7 @@ extern "C" int32_t ascendfx_launch(const LaunchRequest* request, LaunchResult* r
         run.fault.kind = "host-memory";
         run.fault.text = "the host has not enough memory for this launch";
     }
+    EndWatch();
     Report(result);
     launch = nullptr;
     return run.fault.happened ? 1 : 0;

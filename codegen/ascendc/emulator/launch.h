@@ -20,6 +20,7 @@ struct LaunchRequest {
     uint32_t type;  // emulator::KernelType
     uint32_t blocks;
     uint32_t capacity[8];  // usable bytes per emulator::Space
+    uint32_t patience;     // milliseconds of computing without a write; 0 = no limit
 };
 
 struct LaunchResult {

@@ -2,6 +2,7 @@
 #ifndef ASCENDFX_EMULATOR_MACHINE_H
 #define ASCENDFX_EMULATOR_MACHINE_H
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -28,6 +29,9 @@ constexpr uint32_t kUserEventIds = 6;  // 6 and 7 belong to the system (SetFlag 
 constexpr uint32_t kMaxBuffers = 64;   // InitBuffer page
 constexpr uint32_t kMaxCrossFlags = 11;
 constexpr uint32_t kMaxFlagCount = 15;
+// A launch that begins above the first restarts the clock; none may pass the second.
+constexpr uint32_t kRestartClock = 0x80000000;
+constexpr uint32_t kLastClock = 0xffff0000;
 constexpr uint32_t kLogged = 1024;  // instructions per pipe whose line is remembered
 
 // Number of the last instruction of each pipe that is known to be finished.
@@ -43,7 +47,7 @@ struct Clocks {
 struct Stamp {
     static constexpr uint64_t kPartial = 1;   // local: see mask; global: see details
     static constexpr uint64_t kAtomic = 2;
-    static constexpr uint64_t kShared = 4;    // several readers: bits 8..31 number a reader set
+    static constexpr uint64_t kShared = 4;    // several accesses: bits 8..31 number a party set
     static uint64_t Make(uint32_t clock, uint32_t core, uint32_t pipe, uint64_t properties) {
         return uint64_t{clock} << 32 | uint64_t{core} << 12 | uint64_t{pipe} << 8 | properties;
     }
@@ -95,6 +99,7 @@ struct Queue {
 struct LogEntry {
     const char* name;
     Site site;
+    uint32_t clock, core;  // logical; tell apart what came later to the same place
 };
 
 struct Totals {
@@ -154,9 +159,16 @@ struct PartialAccess {
     bool isWrite, isAtomic, isDirty;  // dirty: a scalar write not yet cleaned from the data cache
 };
 
-struct Reader {
+// One of several accesses that a stamp of the global shadow stands for.
+struct Party {
     uint32_t clock, core;
     uint8_t pipe;
+};
+
+// The last scalar write of a core to a cache line of global memory.
+struct LineWrite {
+    Party writer;
+    bool isDirty;  // not yet cleaned
 };
 
 // Cross-core flags of one logical core.
@@ -205,16 +217,24 @@ struct Launch {
     uint64_t progress = 0;            // writes so far; detects polling without end
 };
 
+enum class Stop : uint8_t { NO, INTERRUPTED, STALLED };
+
 struct Machine {
-    std::vector<Core*> idle[2];  // by CoreKind
+    uint32_t clock = 0;               // highest clock given; tests set these two
+    uint32_t lastClock = kLastClock;  // a launch that comes here has no end
+    std::atomic<Stop> stop{Stop::NO};  // the next instruction ends the launch
+    std::vector<Core*> idle[2];        // by CoreKind
     std::vector<Core*> all;
-    uint32_t clock = 0;          // highest clock ever given
     uint32_t capacity[static_cast<int>(Space::COUNT)];
     uint64_t* globalWrite = nullptr;
     uint64_t* globalRead = nullptr;
     uint64_t globalGranules = 0;
     std::unordered_map<uint64_t, std::vector<PartialAccess>> details;
-    std::vector<std::vector<Reader>> readerSets;
+    std::unordered_map<uint64_t, std::vector<LineWrite>> cacheLines;  // by address
+    std::vector<std::vector<Party>> partySets;
+    struct {
+        uint64_t old, mine, joined;
+    } lastJoin{};  // of a stamp and an access: spares a set per row of a copy
     void* schedulerStack = nullptr;
 };
 
@@ -236,8 +256,25 @@ void WriteLocal(const Access& access, const Range& range, uint64_t begin, uint64
 void ReadGlobal(const Access& access, const Range& range, uint64_t begin, uint64_t length);
 void WriteGlobal(const Access& access, const Range& range, uint64_t begin, uint64_t length);
 const Region* FindRegion(uint64_t address);
+bool IsOrderedBefore(const Party& party, const Access& access);
+std::string DescribeParty(const Access& access, const Party& party);
 void CleanDataCache(Core& core, uint64_t begin, uint64_t length);
 void PrepareGlobalShadow(Launch& run);
+
+// cache_lines.cpp
+void WriteCacheLines(const Access& access, const Range& range, uint64_t begin, uint64_t length);
+void CleanCacheLines(const Core& core, uint64_t begin, uint64_t length);
+
+// clock.cpp
+void RestartClockIfHigh();         // between launches: forgets every stamp, then counts from 0
+[[noreturn]] void EndlessFault();  // the clock came to machine.lastClock
+
+// What a logical core is.
+struct Role {
+    CoreKind kind;
+    uint32_t block, subBlock;
+};
+Role RoleOf(uint32_t logical);
 
 // launch.cpp
 Core* AcquireCore(CoreKind kind);
@@ -246,6 +283,7 @@ void ResetCore(Core& core, uint32_t logical, uint32_t block, uint32_t subBlock);
 void FinishCore(Core& core);  // leaks, left-over events
 void Yield(FiberState state);
 std::string CoreName(const Core& core);
+std::string PlaceOf(uint32_t logical);  // "AIV1 of block 3", also of a core that has finished
 std::string DescribeInstruction(const Core& core, uint32_t pipe, uint32_t clock);
 std::string DescribeAddress(const Range& range, uint64_t address);
 std::string OrderingBetween(uint32_t earlierPipe, uint32_t laterPipe);  // what would order them

@@ -1,9 +1,9 @@
 // Shadow of the global memory that a launch may write: who wrote and read each 32-byte granule
 // last, over all cores. Tensors declared `in` need none.
 //
-// A granule normally has one write stamp and one read stamp. Several unordered readers share an
-// interned reader set, so that a long range that two cores read costs two steps, not one per
-// granule. A granule that was touched in part goes to an exact list of accesses per byte.
+// A granule normally has one write stamp and one read stamp. Several unordered readers, or writers
+// that update atomically, share a set, so that a long range that two cores read costs two steps,
+// not one per granule. A granule that was touched in part goes to an exact list of accesses per byte.
 #include <sys/mman.h>
 
 #include "machine.h"
@@ -20,20 +20,10 @@ uint32_t KnownClock(const Access& access, uint32_t core, uint32_t pipe) {
 
 bool IsCurrent(uint64_t stamp) { return Stamp::Clock(stamp) > launch->base; }
 
-std::string OtherInstruction(const Access& access, uint32_t core, uint32_t pipe, uint32_t clock) {
-    if (core == access.core->logical) return DescribeInstruction(*access.core, pipe, clock);
-    const Fiber& fiber = launch->fibers[core];
-    if (fiber.core != nullptr) {
-        return CoreName(*fiber.core) + " of block " + std::to_string(fiber.core->block) + ", " +
-               DescribeInstruction(*fiber.core, pipe, clock);
-    }
-    return "core " + std::to_string(core) + ", pipe " + kPipeNames[pipe];
-}
-
 [[noreturn]] void RaceFault(const Access& access, const Range& range, uint64_t address,
-                            const Reader& other, const char* mine, const char* earlier) {
+                            const Party& other, const char* mine, const char* earlier) {
     const std::string place = DescribeAddress(range, address);
-    const std::string name = OtherInstruction(access, other.core, other.pipe, other.clock);
+    const std::string name = DescribeParty(access, other);
     const std::string remedy = other.core == access.core->logical
                                    ? OrderingBetween(other.pipe, access.pipe)
                                    : "cross-core flag";
@@ -66,12 +56,11 @@ struct Shadow {
         }
         if (!EMULATOR_RACES) return;
         if (!isRead && access.atomic && (stamp & Stamp::kAtomic)) return;
-        const Reader writer{Stamp::Clock(stamp), Stamp::Core(stamp),
-                            static_cast<uint8_t>(Stamp::Pipe(stamp))};
-        if (!IsOrdered(writer.core, writer.pipe, writer.clock)) {
+        ForEachIn(stamp, [&](const Party& writer) {
+            if (IsOrdered(writer.core, writer.pipe, writer.clock)) return;
             RaceFault(access, range, AddressOf(granule), writer, isRead ? "reads" : "writes",
                       "wrote");
-        }
+        });
     }
 
     [[noreturn]] void PoisonFault(uint64_t address) const {
@@ -80,47 +69,56 @@ struct Shadow {
               "%s reads %s, which this launch has not written", access.name, place.c_str());
     }
 
-    void CheckReader(const Reader& reader, uint64_t granule) const {
-        if (!IsOrdered(reader.core, reader.pipe, reader.clock)) {
-            RaceFault(access, range, AddressOf(granule), reader, "writes", "read");
+    // Calls `visit` for the one or several accesses a stamp stands for.
+    template <typename Visit>
+    static void ForEachIn(uint64_t stamp, Visit visit) {
+        if (!(stamp & Stamp::kShared)) {
+            visit(Party{Stamp::Clock(stamp), Stamp::Core(stamp),
+                        static_cast<uint8_t>(Stamp::Pipe(stamp))});
+            return;
         }
-    }
-
-    static Reader SingleReader(uint64_t stamp) {
-        return Reader{Stamp::Clock(stamp), Stamp::Core(stamp),
-                      static_cast<uint8_t>(Stamp::Pipe(stamp))};
-    }
-    static const std::vector<Reader>& SharedReaders(uint64_t stamp) {
-        return machine.readerSets[static_cast<uint32_t>(stamp) >> 8];
+        for (const Party& party : machine.partySets[static_cast<uint32_t>(stamp) >> 8]) {
+            visit(party);
+        }
     }
 
     void CheckReaders(uint64_t stamp, uint64_t granule) const {
         if (!EMULATOR_RACES || !IsCurrent(stamp)) return;
-        if (!(stamp & Stamp::kShared)) return CheckReader(SingleReader(stamp), granule);
-        for (const Reader& reader : SharedReaders(stamp)) CheckReader(reader, granule);
+        ForEachIn(stamp, [&](const Party& reader) {
+            if (IsOrdered(reader.core, reader.pipe, reader.clock)) return;
+            RaceFault(access, range, AddressOf(granule), reader, "writes", "read");
+        });
     }
 
-    // The read stamp after this access has been added to `old`.
-    uint64_t AddReader(uint64_t old) const {
-        const uint64_t mine = Stamp::Make(access.clock, access.core->logical, access.pipe, 0);
-        if (!IsCurrent(old)) return mine;
-        std::vector<Reader> readers;
-        const auto keep = [&](const Reader& reader) {
-            const bool same = reader.core == access.core->logical && reader.pipe == access.pipe;
-            if (!same && !IsOrdered(reader.core, reader.pipe, reader.clock)) {
-                readers.push_back(reader);
-            }
-        };
-        if (old & Stamp::kShared) {
-            for (const Reader& reader : SharedReaders(old)) keep(reader);
-        } else {
-            keep(SingleReader(old));
+    // The stamp after this access has been added to `old`: all that nothing orders before it.
+    uint64_t Join(uint64_t old, uint64_t properties) const {
+        const uint64_t mine =
+            Stamp::Make(access.clock, access.core->logical, access.pipe, properties);
+        if (!EMULATOR_RACES || !IsCurrent(old)) return mine;
+        auto& last = machine.lastJoin;  // rows of one copy find the same stamp again and again
+        if (last.old == old && last.mine == mine) return last.joined;
+        std::vector<Party> parties;
+        ForEachIn(old, [&](const Party& party) {
+            const bool same = party.core == access.core->logical && party.pipe == access.pipe;
+            if (!same && !IsOrdered(party.core, party.pipe, party.clock)) parties.push_back(party);
+        });
+        uint64_t joined = mine;
+        if (!parties.empty()) {
+            parties.push_back(
+                Party{access.clock, access.core->logical, static_cast<uint8_t>(access.pipe)});
+            const uint64_t index = machine.partySets.size();
+            if (index >> 24 != 0) throw std::bad_alloc();  // the stamp has 24 bits for it
+            machine.partySets.push_back(std::move(parties));
+            joined = uint64_t{access.clock} << 32 | index << 8 | Stamp::kShared | properties;
         }
-        if (readers.empty()) return mine;
-        readers.push_back(SingleReader(mine));
-        const uint64_t index = machine.readerSets.size();
-        machine.readerSets.push_back(std::move(readers));
-        return uint64_t{access.clock} << 32 | index << 8 | Stamp::kShared;
+        last = {old, mine, joined};
+        return joined;
+    }
+
+    uint64_t AddReader(uint64_t old) const { return Join(old, 0); }
+    // Atomic updates do not wait for each other; any other write comes after all it replaces.
+    uint64_t AddAtomicWriter(uint64_t old) const {
+        return Join(old & Stamp::kAtomic ? old : 0, Stamp::kAtomic);
     }
 
     // Moves a granule from stamps to an exact list.
@@ -130,20 +128,16 @@ struct Shadow {
         if (IsCurrent(write) && (write & Stamp::kPartial)) return list;
         list.clear();
         if (IsCurrent(write)) {
-            list.push_back({~0u, Stamp::Clock(write), Stamp::Core(write),
-                            static_cast<uint8_t>(Stamp::Pipe(write)), true,
-                            (write & Stamp::kAtomic) != 0, false});
+            const bool atomic = (write & Stamp::kAtomic) != 0;
+            ForEachIn(write, [&](const Party& writer) {
+                list.push_back({~0u, writer.clock, writer.core, writer.pipe, true, atomic, false});
+            });
         }
         const uint64_t read = *ReadStamp(granule);
         if (IsCurrent(read)) {
-            const auto add = [&](const Reader& reader) {
+            ForEachIn(read, [&](const Party& reader) {
                 list.push_back({~0u, reader.clock, reader.core, reader.pipe, false, false, false});
-            };
-            if (read & Stamp::kShared) {
-                for (const Reader& reader : SharedReaders(read)) add(reader);
-            } else {
-                add(SingleReader(read));
-            }
+            });
         }
         write = Stamp::Make(access.clock, access.core->logical, access.pipe, Stamp::kPartial);
         return list;
@@ -172,7 +166,7 @@ struct Shadow {
                       access.name, kPipeNames[access.pipe], place.c_str());
             }
             RaceFault(access, range, AddressOf(granule),
-                      Reader{other.clock, other.core, other.pipe}, isWrite ? "writes" : "reads",
+                      Party{other.clock, other.core, other.pipe}, isWrite ? "writes" : "reads",
                       other.isWrite ? "wrote" : "read");
         }
         const bool reads = !isWrite || access.atomic;
@@ -223,6 +217,26 @@ void ForEachGranule(const Shadow& shadow, uint64_t begin, uint64_t length, bool 
 
 }  // namespace
 
+bool IsOrderedBefore(const Party& party, const Access& access) {
+    return party.clock <= KnownClock(access, party.core, party.pipe);
+}
+
+std::string DescribeParty(const Access& access, const Party& party) {
+    if (party.core == access.core->logical) {
+        return DescribeInstruction(*access.core, party.pipe, party.clock);
+    }
+    // The core may have finished and its memory serve another one, but its log is still there.
+    for (const Core* core : machine.all) {
+        const auto& log = core->log[party.pipe];
+        if (log.empty()) continue;
+        const LogEntry& entry = log[party.clock % kLogged];
+        if (entry.clock != party.clock || entry.core != party.core) continue;
+        return PlaceOf(party.core) + ", " + kPipeNames[party.pipe] + " " + entry.name +
+               " in line " + std::to_string(entry.site.line);
+    }
+    return PlaceOf(party.core) + ", " + kPipeNames[party.pipe] + " (an early instruction)";
+}
+
 const Region* FindRegion(uint64_t address) {
     static thread_local size_t last = 0;
     const auto& regions = launch->regions;
@@ -262,15 +276,18 @@ void ReadGlobal(const Access& access, const Range& range, uint64_t begin, uint64
 
 void WriteGlobal(const Access& access, const Range& range, uint64_t begin, uint64_t length) {
     const Region& region = *FindRegion(begin);
+    if (EMULATOR_RACES && access.pipe == PIPE_S) WriteCacheLines(access, range, begin, length);
     const Shadow shadow{access, range, region};
-    const uint64_t stamp = Stamp::Make(access.clock, access.core->logical, access.pipe,
-                                       access.atomic ? Stamp::kAtomic : 0);
+    uint64_t stamp = Stamp::Make(access.clock, access.core->logical, access.pipe, 0);
     uint64_t checkedWrite = 0, checkedRead = 0;
     bool any = false;
     ForEachGranule(shadow, begin, length, true, [&](uint64_t granule) {
         uint64_t& write = *shadow.WriteStamp(granule);
         const uint64_t read = *shadow.ReadStamp(granule);
-        if (!any || write != checkedWrite) shadow.CheckWriter(write, granule, false);
+        if (!any || write != checkedWrite) {
+            shadow.CheckWriter(write, granule, false);
+            if (access.atomic) stamp = shadow.AddAtomicWriter(write);
+        }
         if (!any || read != checkedRead) shadow.CheckReaders(read, granule);
         checkedWrite = write;
         checkedRead = read;
@@ -280,6 +297,7 @@ void WriteGlobal(const Access& access, const Range& range, uint64_t begin, uint6
 }
 
 void CleanDataCache(Core& core, uint64_t begin, uint64_t length) {
+    CleanCacheLines(core, begin, length);
     for (uint64_t address = begin; address < begin + length; address += kGranule) {
         const Region* region = FindRegion(address);
         if (region == nullptr || !region->writable) continue;
@@ -294,7 +312,9 @@ void CleanDataCache(Core& core, uint64_t begin, uint64_t length) {
 
 void PrepareGlobalShadow(Launch& run) {
     machine.details.clear();
-    machine.readerSets.clear();
+    machine.cacheLines.clear();
+    machine.partySets.clear();
+    machine.lastJoin = {};
     uint64_t granules = 0;
     for (Region& region : run.regions) {
         if (!region.writable) continue;
