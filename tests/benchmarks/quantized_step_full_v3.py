@@ -68,18 +68,11 @@ def lowered_plan(program: Program, quant: str | None) -> LaunchPlan:
     return plan
 
 
-def launches_of(plan: LaunchPlan, layers: int) -> str:
-    """Return the launches of a layer of each kind and of the rest, which run once."""
-    counts = Counter(launch.kernel for launch in plan.launches)
-    moe = layers - DENSE_LAYERS
-    both = sum(count // layers for count in counts.values())
-    only_moe = sum(count % layers // moe for count in counts.values())
-    rest = len(plan.launches) - layers * both - moe * only_moe
-    dense = sum(count // DENSE_LAYERS for count in counts.values() if count < moe)
-    return (
-        f"{len(plan.launches):,} launches: {both + only_moe} of an MoE layer, {both + dense} of a "
-        f"dense one, {rest - DENSE_LAYERS * dense} others"
-    )
+def launches_of(plan: LaunchPlan) -> str:
+    """Return the launches of a step, and of a layer of each kind."""
+    places = Counter(launch.label.partition(":")[0] for launch in plan.launches)
+    dense, moe = (places[f"model.layers.{layer}"] for layer in (0, DENSE_LAYERS))
+    return f"{len(plan.launches):,} launches: {moe} of an MoE layer, {dense} of a dense one"
 
 
 def costs(plan: LaunchPlan, batch: int) -> PlanCost:
@@ -120,9 +113,7 @@ def main() -> None:
     for name, quant in FORMS.items():
         start = time.perf_counter()
         plans[name] = lowered_plan(program, quant)
-        print(
-            f"{name}, {layers} layers, {TARGET.name}: {launches_of(plans[name], layers)}; ", end=""
-        )
+        print(f"{name}, {layers} layers, {TARGET.name}: {launches_of(plans[name])}; ", end="")
         print(f"compiled in {time.perf_counter() - start:.1f} s")
     show_batches(plans)
     show_kernels(plans["w8a8"])
