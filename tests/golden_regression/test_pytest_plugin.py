@@ -1,9 +1,12 @@
 """The fixture `golden_compile` in a test run of its own."""
 
+import json
 import os
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -30,50 +33,92 @@ def environment(**more: str) -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "PY_COLORS"))} | more
 
 
-def run(folder: Path, *arguments: str) -> tuple[int, str]:
-    command = [sys.executable, "-m", "pytest", "-p", "ascendfx.testing", "-p", "no:cacheprovider"]
-    done = subprocess.run(
-        [*command, "-rP", "-o", f"pythonpath={_ROOT}", f"--rootdir={folder}", *arguments, folder],
-        capture_output=True,
+_RUNS = """
+import json, sys, pytest
+for line in sys.stdin:
+    sys.modules.pop("test_mine", None)
+    code = pytest.main(json.loads(line))
+    print(f"\\nended with {int(code)}", flush=True)
+"""
+_ENDED = "ended with "
+
+
+@contextmanager
+def runs(folder: Path) -> Generator[Callable[..., tuple[int, str]]]:
+    """Run pytest as often as wanted in one process: most of the time of a run is its imports."""
+    options = ["-p", "ascendfx.testing", "-p", "no:cacheprovider", "-rP"]
+    options += ["-o", f"pythonpath={_ROOT}", f"--rootdir={folder}"]
+    with subprocess.Popen(
+        [sys.executable, "-c", _RUNS],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         text=True,
-        check=False,
         cwd=folder,
         env=environment(),
-    )
-    return done.returncode, done.stdout + done.stderr
+    ) as process:
+        assert process.stdin
+        assert process.stdout
+        given, told = process.stdin, process.stdout
+
+        def run(*arguments: str) -> tuple[int, str]:
+            given.write(json.dumps([*options, *arguments, str(folder)]) + "\n")
+            given.flush()
+            text = ""
+            for line in told:
+                if line.startswith(_ENDED):
+                    return int(line.removeprefix(_ENDED)), text
+                text += line
+            raise AssertionError(text)
+
+        yield run
+        given.close()
 
 
-def test_record_compare_fail_rewrite(tmp_path: Path) -> None:
+def run(folder: Path, *arguments: str) -> tuple[int, str]:
+    with runs(folder) as run_in_it:
+        return run_in_it(*arguments)
+
+
+@pytest.fixture
+def run_again(tmp_path: Path) -> Iterator[Callable[..., tuple[int, str]]]:
+    with runs(tmp_path) as run_in_it:
+        yield run_in_it
+
+
+def test_record_compare_fail_rewrite(
+    tmp_path: Path, run_again: Callable[..., tuple[int, str]]
+) -> None:
     file = tmp_path / "test_mine.py"
     golden = tmp_path / "ascendfx_golden" / "tiny"
     file.write_text(_TEST.format(name="ExchangeSummands", passes="()"), encoding="utf-8")
-    code, told = run(tmp_path)
+    code, told = run_again()
     assert code == 1
     assert f"{golden} is not recorded; record it with --update-ascendfx-golden" in told
     assert not golden.exists()
-    code, told = run(tmp_path, "--update-ascendfx-golden")
+    code, told = run_again("--update-ascendfx-golden")
     assert code == 0, told
     assert (golden / "golden.json").is_file()
-    code, told = run(tmp_path)
+    code, told = run_again()
     assert code == 0, told
     file.write_text(_TEST.format(name="DoubleGates", passes="(DoubleGates(),)"), encoding="utf-8")
-    code, told = run(tmp_path)
+    code, told = run_again()
     assert code == 1
     assert "pass: pass `double-gates` (serving/" in told
     assert "value: @" in told
     assert "error against float64: " in told
     assert told.index("pass: pass") < told.index("output: the logits of decode moved by ")
     assert "if all of that is meant, rewrite it with --update-ascendfx-golden" in told
-    code, told = run(tmp_path, "--update-ascendfx-golden")
+    code, told = run_again("--update-ascendfx-golden")
     assert code == 1
     assert "error[golden-not-true]" in told
     swapped = _TEST.format(name="ExchangeSummands", passes="(ExchangeSummands(),)")
     file.write_text(swapped, encoding="utf-8")
-    code, told = run(tmp_path, "--update-ascendfx-golden")
+    code, told = run_again("--update-ascendfx-golden")
     assert code == 0, told
     assert f"{golden} is rewritten:" in told
     assert "outputs: rounding explains every difference" in told
-    assert run(tmp_path)[0] == 0
+    assert run_again()[0] == 0
 
 
 def test_a_name_stays_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
