@@ -12,6 +12,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 import ascendfx
+from ascendfx.ir.capture.captured_model import CapturedModel
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.location import UNKNOWN, Location
@@ -37,6 +38,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> CapturedModel:
+    """What tracing yields; there is no place to keep it."""
+    blocked = tmp_path_factory.mktemp("blocked") / "file"
+    blocked.write_text("")
+    return capture_model(MODEL, dtype=DType.F32, trace_folder=blocked / "traces")
+
+
 def no_tracing(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         raise AssertionError("traced again")
@@ -44,8 +53,9 @@ def no_tracing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_trace", fail)
 
 
-def test_a_kept_trace_is_what_tracing_yields(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fresh = capture_model(MODEL, dtype=DType.F32)
+def test_a_kept_trace_is_what_tracing_yields(
+    folder: Path, fresh: CapturedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
     no_tracing(monkeypatch)
     kept = capture_model(MODEL, dtype=DType.F32, trace_folder=folder)
     assert kept.program == fresh.program
@@ -160,8 +170,5 @@ def test_a_damaged_file_is_traced_again(folder: Path, tmp_path: Path, damage: st
     assert read_trace(file) is None
 
 
-def test_a_folder_that_cannot_be_written_does_not_matter(tmp_path: Path) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    captured = capture_model(MODEL, dtype=DType.F32, trace_folder=blocked / "traces")
-    assert captured.program.graphs
+def test_a_folder_that_cannot_be_written_does_not_matter(fresh: CapturedModel) -> None:
+    assert fresh.program.graphs
