@@ -38,7 +38,7 @@ _LATENT: dict[str, Any] = {
     "hidden_size": 32,
     "intermediate_size": 40,
     "moe_intermediate_size": 16,
-    "num_hidden_layers": 4,
+    "num_hidden_layers": 3,
     "first_k_dense_replace": 1,
     "kv_lora_rank": 16,
     "qk_rope_head_dim": 8,
@@ -56,11 +56,11 @@ def tiny_latent(**changes: Any) -> dict[str, Any]:
 
 
 @st.composite
-def deepseek_v3(draw: st.DrawFn) -> nn.Module:
+def deepseek_v3(draw: st.DrawFn, layers: int = 3) -> nn.Module:
     """V3: sigmoid routing with a bias, two layouts of rotary pairs, tied or own head."""
     heads = draw(st.sampled_from([2, 4]))
     config = DeepseekV3Config(
-        **_LATENT,
+        **tiny_latent(num_hidden_layers=layers),
         num_attention_heads=heads,
         num_key_value_heads=heads,
         q_lora_rank=draw(st.sampled_from([None, 24])),
@@ -76,10 +76,10 @@ def deepseek_v3(draw: st.DrawFn) -> nn.Module:
 
 
 @st.composite
-def deepseek_v2(draw: st.DrawFn) -> nn.Module:
+def deepseek_v2(draw: st.DrawFn, layers: int = 3) -> nn.Module:
     """V2: softmax routing in two ways, rotary embedding with complex numbers."""
     config = DeepseekV2Config(
-        **_LATENT,
+        **tiny_latent(num_hidden_layers=layers),
         num_attention_heads=2,
         num_key_value_heads=2,
         q_lora_rank=draw(st.sampled_from([None, 24])),
