@@ -173,11 +173,12 @@ class Schedules(RuleBasedStateMachine):
             if each.finish_reason:
                 self.ended[each.request] = each
 
-    @precondition(lambda self: self.requests.keys() - self.ended.keys())
+    @precondition(lambda self: self.requests)
     @rule(data=st.data())
     def cancel(self, data: st.DataObject) -> None:
-        known = sorted(self.requests.keys() - self.ended.keys())
-        request = data.draw(st.sampled_from(known))
+        # Whether a request has ended by now is a matter of time (``wait=False``), and hypothesis
+        # wants the same choices when it repeats a schedule. To cancel an ended one does nothing.
+        request = data.draw(st.sampled_from(sorted(self.requests)))
         self.engine.cancel(request)
         self.cancelled.add(request)
 
