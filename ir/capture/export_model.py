@@ -26,7 +26,7 @@ from ascendfx.ir.capture.aten import HANDLERS
 from ascendfx.ir.capture.draft_results import draft_results
 from ascendfx.ir.capture.locate import location_of_error
 from ascendfx.ir.capture.size_decisions import (
-    SizeDecision,
+    Heard,
     refuse_heard,
     refuse_size_decisions,
     size_decisions_heard,
@@ -126,7 +126,7 @@ def export_model(model: nn.Module, hidden: TensorType | None = None) -> Exported
         kind = TORCH_DTYPES[hidden.dtype]
         sample["hidden"] = torch.zeros(_BATCH, _TOKENS, bind_size(hidden.shape[-1], {}), dtype=kind)
     called = LogitsOf(model) if hidden is None else DraftOf(model)
-    heard: list[SizeDecision] = []
+    heard = Heard()
     try:
         with _quiet(), torch.no_grad(), size_decisions_heard(heard):
             exported = torch.export.export(

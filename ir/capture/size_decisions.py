@@ -10,7 +10,7 @@ import itertools
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,11 @@ from typing import Any
 import sympy
 import torch
 from torch.export import ExportedProgram
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
-from ascendfx.ir.capture.locate import FOREIGN, location_of_stack
+from ascendfx.ir.capture.locate import FOREIGN
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.location import Location
+from ascendfx.ir.location import UNKNOWN, Location
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +42,57 @@ class SizeDecision:
     location: Location
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """What was asked while a model was traced.
+
+    Attributes:
+        decisions: Answers that code outside PyTorch was given.
+        places: The lines at which guards arose, by their text.
+    """
+
+    decisions: list[SizeDecision] = field(default_factory=list[SizeDecision])
+    places: dict[str, Location] = field(default_factory=dict[str, Location])
+
+
 _SIZES = (1, 2, 3, 5, 8, 64, 4096, 4097)
 """Sizes at which an answer must be that of the sample; guards speak for all others."""
 
 
 @contextmanager
-def size_decisions_heard(heard: list[SizeDecision]) -> Generator[None]:
-    """Append to a list the answers that code outside PyTorch is given."""
+def size_decisions_heard(heard: Heard) -> Generator[None]:
+    """Keep the answers that code is given."""
     before = [(kind, name, getattr(kind, name)) for kind, name in _ASKED]
+    evaluate = ShapeEnv.evaluate_expr
     try:
         for kind, name, ask in before:
-            setattr(kind, name, _listening(ask, name, heard))
+            setattr(kind, name, _listening(ask, name, heard.decisions))
+        ShapeEnv.evaluate_expr = _placing(evaluate, heard.places)
         yield
     finally:
+        ShapeEnv.evaluate_expr = evaluate
         for kind, name, ask in before:
             setattr(kind, name, ask)
+
+
+def _placing(evaluate: Any, places: dict[str, Location]) -> Any:
+    def evaluated(self: Any, *arguments: Any, **keywords: Any) -> Any:
+        count = len(self.guards)
+        answer = evaluate(self, *arguments, **keywords)
+        for guard in self.guards[count:]:
+            places[str(guard.expr)] = _line_that_called()
+        return answer
+
+    return evaluated
+
+
+def _line_that_called() -> Location:
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # inspect.stack reads files
+    while frame is not None:
+        if not frame.f_code.co_filename.startswith(FOREIGN):
+            return Location(frame.f_code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return UNKNOWN
 
 
 _ASKED = (
@@ -83,7 +120,7 @@ def _listening(ask: Any, name: str, heard: list[SizeDecision]) -> Any:
     return answered
 
 
-def refuse_size_decisions(exported: ExportedProgram, heard: list[SizeDecision]) -> None:
+def refuse_size_decisions(exported: ExportedProgram, heard: Heard) -> None:
     """Check that the graph is that of all sizes.
 
     What transformers answers for sizes of at least 2 is taken to hold for 1, too: there it chooses
@@ -99,18 +136,16 @@ def refuse_size_decisions(exported: ExportedProgram, heard: list[SizeDecision]) 
         question = known.replace(guard.expr)
         if question == sympy.true or _holds_for_models_that_run(question):
             continue
-        stack = getattr(guard, "stack", None)
-        frames = [(each.filename, each.lineno or 0) for each in stack.summary()] if stack else []
-        raise size_refusal(str(question), location_of_stack(frames))
+        raise size_refusal(str(question), heard.places.get(str(guard.expr), UNKNOWN))
 
 
-def refuse_heard(heard: list[SizeDecision]) -> None:
+def refuse_heard(heard: Heard) -> None:
     """As `refuse_size_decisions`, before there is a graph.
 
     Raises:
         GraphError: ``size-dependent``.
     """
-    for decision in heard:
+    for decision in heard.decisions:
         own = not decision.location.file.startswith(_LIBRARY)
         if _changes(decision, _SIZES if own else _SIZES[1:]):
             raise size_refusal(str(decision.question), decision.location)

@@ -36,7 +36,7 @@ def chosen_lines(quant: str | Sequence[SiteLine] | None) -> tuple[SiteLine, ...]
     given: Any = quant
     if not isinstance(given, Sequence) or not all(isinstance(each, SiteLine) for each in given):  # pyright: ignore[reportUnknownVariableType]
         raise GraphError(
-            "bad-site-form",
+            "bad-argument",
             f"`quant` is {type(given).__name__} {given!r:.80}, no lines",
             hint='pass the name of a preset, such as quant="w8a8", or a tuple of SiteLine',
         )

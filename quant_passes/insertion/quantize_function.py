@@ -100,7 +100,7 @@ class _Copy:
                 f"`{weight.name}` of @{self.graph.name} projects rows of the cache: decode absorbs "
                 "it into projections of the query, which needs its numbers",
                 node.location,
-                hint="let it keep its format, as the presets do for `*.kv_b_proj.weight`",
+                hint="let it keep its format by a line before: `SiteLine(key, None)`",
             )
         return (self._product(builder, node, operands, weight),)
 

@@ -249,60 +249,9 @@ class SelectsByMask(Toy):
         return self.head(x + x[x > 0].sum())  # here
 
 
-class Long(Toy):
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.embed(ids)
-        return self.head(x * 2 if x.shape[1] > 5 else x)  # here
-
-
-class NotLong(Toy):
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.embed(ids)
-        return self.head(x if x.shape[1] < 4000 else x * 2)  # here
-
-
-class Three(Toy):
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.embed(ids)
-        return self.head(x * 2 if x.shape[1] == 3 else x)  # here
-
-
-class Even(Toy):
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.embed(ids)
-        return self.head(x if x.shape[1] % 2 else x * 2)  # here
-
-
-class ManyRequests(Toy):
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.embed(ids)
-        return self.head(x * 2 if x.shape[0] > 1 else x)  # here
-
-
-class OneToken(Toy):
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.embed(ids)
-        return self.head(x * 2 if ids.shape[1] == 1 else x)  # here
-
-
-class LoopsOverTokens(Toy):
-    def forward(self, ids: Tensor) -> Tensor:
-        x = self.embed(ids)
-        for _ in range(ids.shape[1]):  # here
-            x = x + 1.0
-        return self.head(x)
-
-
 @pytest.mark.parametrize(
     ("kind", "code", "reason"),
     [
-        (Long, "size-dependent", "number of requests or tokens"),
-        (NotLong, "size-dependent", "number of requests or tokens"),
-        (Three, "size-dependent", "number of requests or tokens"),
-        (Even, "size-dependent", "number of requests or tokens"),
-        (ManyRequests, "size-dependent", "number of requests or tokens"),
-        (OneToken, "size-dependent", "number of requests or tokens"),
-        (LoopsOverTokens, "size-dependent", "number of requests or tokens"),
         (ChangesABuffer, "mutation", "changes `count`"),
         (ChangesItsInput, "mutation", "changes `token_ids`"),
         (ChangesAParameter, "mutation", "changes `head.weight`"),
@@ -330,19 +279,6 @@ def test_is_refused_with_the_line_and_a_remedy(
     assert error.location.file == __file__
     assert source[error.location.line - 1].endswith("# here")
     assert not "".join(capfd.readouterr()), "PyTorch's own messages are kept away"
-
-
-class Careful(Toy):
-    def forward(self, ids: Tensor) -> Tensor:
-        assert ids.shape[1] > 0
-        x = self.embed(ids)
-        if x.shape[-1] == 8 and x.shape[0] != 0:
-            x = x + 1.0
-        return self.head(x)
-
-
-def test_questions_with_one_answer_for_all_sizes_are_answered() -> None:
-    assert capture_module(Careful()).program
 
 
 def test_the_message_reads_as_documented() -> None:

@@ -59,6 +59,7 @@ def test_every_kernel_that_can_be_emitted_is_in_a_table() -> None:
     }
     tables = (
         "vector_mutant_cases.py",
+        "chain_mutant_cases.py",
         "sampling_mutant_cases.py",
         "tree_mutant_cases.py",
         "test_cube_mutants.py",

@@ -31,17 +31,14 @@ from ascendfx.codegen.ascendc.kernels.latent_decode_attention import plan_latent
 from ascendfx.codegen.ascendc.kernels.pack_rows import emit_pack_rows, plan_pack_rows
 from ascendfx.codegen.ascendc.kernels.route_topk import emit_route_topk, plan_route_topk
 from ascendfx.codegen.ascendc.kernels.route_topk_plan import Routing, Scoring
-from ascendfx.codegen.ascendc.kernels.row_groups import emit_row_groups, plan_row_groups
 from ascendfx.codegen.ascendc.kernels.sample_drafts import (
     emit_sample_drafts,
     plan_sample_drafts,
 )
 from ascendfx.codegen.ascendc.kernels.shift_tokens import emit_shift_tokens, plan_shift_tokens
-from ascendfx.codegen.ascendc.kernels.vector_chain import emit_vector_chain, plan_vector_chain
 from ascendfx.codegen.ascendc.kernels.vector_kernel import RowView
 from ascendfx.codegen.ascendc.kernels.verify_drafts import emit_verify_drafts, plan_verify_drafts
 from ascendfx.codegen.ascendc.kernels.write_cache import emit_write_cache, plan_write_cache
-from ascendfx.ir.graph import Graph
 from ascendfx.ir.packed_rows import rows_of_places
 from ascendfx.ir.step_state import (
     OPTION_COLUMNS,
@@ -57,16 +54,8 @@ from ascendfx.ir.step_state import (
 from ascendfx.ir.tensor_type import DType
 from tests.ir.packed_cases import states
 from tests.ir.tree_cases import depths_of
-from tests.kernels import sampling_mutant_cases, tree_mutant_cases
+from tests.kernels import chain_mutant_cases, sampling_mutant_cases, tree_mutant_cases
 from tests.kernels.attention_shapes import decode_shape
-from tests.kernels.chain_graphs import (
-    expert_sums,
-    gated_codes,
-    latent,
-    residual_norm,
-    rotary,
-    swiglu,
-)
 from tests.kernels.drafting_case import Places
 from tests.kernels.vector_case import FEW_CORES, Array, random_array
 
@@ -345,31 +334,6 @@ def _draft() -> Case:
     return _case(emit_sample_drafts(plan, "drafts"), places.inputs, (0, 1, 53, count))
 
 
-def _row_groups() -> Case:
-    plan = plan_row_groups(rows=DeviceSize(0, 5_000), groups=9, target=FEW_CORES)
-    ends = np.cumsum([3, 0, 170, 1, 0, 2_100, 2, 0, 2_500]).astype(np.int32)
-    return _case(emit_row_groups(plan, "row_groups"), {"ends": ends}, (0, 1, 2_276, 4_776, 5_000))
-
-
-def _chain(graph: Graph, rows: int, unified_buffer: int) -> Callable[[], Case]:
-    def make() -> Case:
-        target = replace(FEW_CORES, unified_buffer=unified_buffer)
-        plan = plan_vector_chain(graph, rows=DeviceSize(0, rows), target=target)
-        return _case(emit_vector_chain(plan, "chain"), {}, (0, 1, rows // 2 + 2, rows))
-
-    return make
-
-
-def _expert_sums() -> Case:
-    target = replace(FEW_CORES, unified_buffer=9_000)
-    graph = expert_sums(40, 44, 5, DType.BF16)
-    plan = plan_vector_chain(graph, rows=DeviceSize(0, 40), target=target)
-    experts = np.sort(np.random.default_rng(0).integers(0, 5, 40)).astype(np.int32)
-    kernel = emit_vector_chain(plan, "chain")
-    assert plan.program.inputs[2].dtype is DType.I32
-    return _case(kernel, {"x2": experts}, (0, 1, 22, 40))
-
-
 def _case(kernel: Kernel, inputs: dict[str, Array], rows: tuple[int, ...]) -> Case:
     """Fill the inputs that are not given with random numbers, around 1 or, i32, around 1,000."""
     given = dict(inputs)
@@ -379,6 +343,10 @@ def _case(kernel: Kernel, inputs: dict[str, Array], rows: tuple[int, ...]) -> Ca
             scale = np.float32(1_000 if argument.dtype is DType.I32 else 1)
             given[argument.name] = (numbers * scale).astype(argument.dtype.numpy)
     return Case(kernel, given, rows)
+
+
+def _made(make: Callable[[], tuple[Kernel, dict[str, Array], tuple[int, ...]]]) -> Case:
+    return _case(*make())
 
 
 def _branch() -> Case:
@@ -395,7 +363,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "merge_f32": _merge(DType.F32),
     "merge_bf16": _merge(DType.BF16),
     "combine": _combine,
-    "row_groups": _row_groups,
+    "row_groups": partial(_made, chain_mutant_cases.row_groups),
     "dispatch": _dispatch,
     "route": _route,
     "draft": _draft,
@@ -414,11 +382,6 @@ CASES: dict[str, Callable[[], Case]] = {
     "advance_tree": _advance(5, drafting=True, parents=(-1, 0, 0, 1, 1, 3)),
     "align_tree": partial(_align, (-1, 0, 0, 1, 1, 3)),
     "branch": _branch,
-    "norm": _chain(residual_norm(40, 200, DType.BF16), 40, 20_000),
-    "latent": _chain(latent(40, 40, 12, DType.BF16), 40, 9_000),
-    "rotary": _chain(rotary(40, 3, 24, DType.F32, (True, True)), 40, 9_000),
-    "codes": _chain(gated_codes(40, 40), 40, 20_000),
-    "expert_sums": _expert_sums,
-    "pieces": _chain(swiglu(5, 4_100, DType.BF16), 5, 100_000),
+    **{name: partial(_made, make) for name, make in chain_mutant_cases.CHAINS.items()},
 }
 """Kernels by the name of their file of excuses."""

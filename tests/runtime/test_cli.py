@@ -126,7 +126,7 @@ def test_compile_then_run_continues_a_prompt(tmp_path: Path) -> None:
     assert "it would be in the package" in done.stderr
     assert json.loads((package / MANIFEST).read_text())["format"]
     for more, where in (
-        ((), "without drafts in the package"),
+        ((), "without drafts"),
         (("--draft-tokens", "0"), "with --draft-tokens"),
     ):
         done = command(*prompt[:6], "--adaptive-drafts", *more)

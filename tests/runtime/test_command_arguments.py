@@ -40,7 +40,8 @@ COMMANDS: dict[str, tuple[Functions, set[str]]] = {
     # Golden outputs are verified, and its dump is a part of it: `verify...`, `dump_dir`.
     "golden record": (
         ((ascendfx.compile, ""), (Subject, ""), (record_golden, "")),
-        OBJECTS | {"verify", "verify_length", "dump_dir", "executor"},
+        # `quant`: what is recorded is held to declared fidelity, and quantization is lossy.
+        OBJECTS | {"verify", "verify_length", "dump_dir", "executor", "quant"},
     ),
     "golden check": (((ascendfx.compile, ""), (check_golden, "")), RECORDED | {"tell"}),
 }
