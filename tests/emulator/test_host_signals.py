@@ -19,6 +19,9 @@ from tests.emulator.vector_kernel import build, make_kernel, result, source
 N = 64
 ON_X86 = platform.machine() == "x86_64"
 
+SET_ALL = "for (int id = 0; id < 6; ++id) SetFlag<HardEvent::MTE2_V>(id);"
+WAIT_ALL = "for (int id = 0; id < 6; ++id) WaitFlag<HardEvent::MTE2_V>(id);"
+
 # One kernel for all, told by x[0] what to do.
 CHOICES = {
     "right": "",
@@ -36,6 +39,13 @@ CHOICES = {
     "loop": "for (volatile int k = 0; k == 0;) {}",
     "reads": "while (xGm.GetValue(3) == 0.0f) {}",
     "flags": "for (;;) { SetFlag<HardEvent::MTE2_V>(0); WaitFlag<HardEvent::MTE2_V>(0); }",
+    "set_null": f"{SET_ALL} __gm__ float* p = nullptr; yGm.SetValue(0, *p);",
+    "set_throw": f"{SET_ALL} throw 5;",
+    "set_loop": f"{SET_ALL} for (volatile int k = 0; k == 0;) {{}}",
+    "set_flags": f"{SET_ALL} for (;;) {{ {WAIT_ALL} {SET_ALL} }}",
+    "set_bounds": f"{SET_ALL} yGm.SetValue(100, 1.0f);",
+    "set_left": SET_ALL,
+    "all_events": f"{SET_ALL} {WAIT_ALL}",
 }
 BEFORE = """
 #include <cassert>
@@ -109,6 +119,26 @@ def test_is_a_fault(choice: str, kind: str, text: str) -> None:
     assert launch("right")[1] == 2
 
 
+@pytest.mark.parametrize(
+    ("choice", "kind"),
+    [
+        ("set_null", "host-signal"),
+        ("set_throw", "host-exception"),
+        ("set_loop", "endless"),
+        ("set_flags", "endless"),
+        ("flags", "endless"),
+        ("set_bounds", "bounds"),
+        ("set_left", "event"),
+    ],
+)
+def test_events_of_an_aborted_launch_are_forgotten(choice: str, kind: str) -> None:
+    for _ in range(3):
+        with pytest.raises(EmulatorError) as caught:
+            launch(choice)
+        assert caught.value.kind == kind
+        assert launch("all_events")[1] == 2
+
+
 @pytest.mark.skipif(not ON_X86, reason="other hosts divide by zero without a signal")
 @pytest.mark.parametrize("choice", ["divide", "overflow"])
 def test_a_division_that_has_no_result_is_a_fault(choice: str) -> None:
@@ -130,7 +160,16 @@ def test_calls_that_end_the_process_do_not_compile(call: str) -> None:
     assert caught.value.code == "kernel-does-not-compile"
 
 
-@pytest.mark.parametrize("choice", ["loop", "reads"])
+@pytest.fixture
+def ctrl_c() -> Iterator[None]:
+    """Have SIGINT handled as in a terminal: a run in the background inherits that it is ignored."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
+@pytest.mark.parametrize("choice", ["loop", "reads", "set_loop", "set_flags"])
 def test_ctrl_c_ends_an_endless_launch(choice: str) -> None:
     chooser().patience = 30
     main = threading.main_thread().ident
@@ -142,7 +181,7 @@ def test_ctrl_c_ends_an_endless_launch(choice: str) -> None:
         launch(choice)
     assert time.monotonic() - start < 20
     timer.join()
-    assert launch("right")[1] == 2
+    assert launch("all_events")[1] == 2
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 

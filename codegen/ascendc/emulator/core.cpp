@@ -93,12 +93,13 @@ void ResetCore(Core& core, uint32_t logical, uint32_t block, uint32_t subBlock) 
     core.block = block;
     core.subBlock = subBlock;
     core.foreign.clear();
-    if (core.openEvents != 0) {  // an earlier launch ended in a fault
+    if (!core.endedWell) {  // a signal may even have left an event that is set and not counted
         for (auto& pair : core.events) {
             for (Event& event : pair) event.set = false;
         }
         core.openEvents = 0;
     }
+    core.endedWell = false;
     std::memset(core.allocatedIds, 0, sizeof core.allocatedIds);
     core.bufferCount = core.queueCount = 0;
     std::memset(core.spaceUsed, 0, sizeof core.spaceUsed);
@@ -130,7 +131,11 @@ void FinishCore(Core& core) {
         Fault(core.site, PIPE_S, "leak", 0,
               "an atomic mode is still on when the kernel ends (SetAtomicNone missing)");
     }
-    if (core.openEvents == 0) return CheckLastBarrier(core);
+    if (core.openEvents == 0) {
+        CheckLastBarrier(core);
+        core.endedWell = true;
+        return;
+    }
     for (uint32_t pair = 0; pair < kPipes * kPipes; ++pair) {
         for (uint32_t id = 0; id < kEventIds; ++id) {
             const Event& event = core.events[pair][id];

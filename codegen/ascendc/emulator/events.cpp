@@ -1,4 +1,5 @@
 // Events and barriers inside one core.
+#include "interrupts.h"
 #include "machine.h"
 #include "sync.h"
 
@@ -41,6 +42,7 @@ void CheckUserEvent(const Core& core, uint32_t pair, int32_t id, const char* cal
 }  // namespace
 
 void SetEvent(Core& core, uint32_t pair, uint32_t id, Site site) {
+    GoOn();
     Event& event = core.events[PairIndex(pair)][id];
     if (event.set) {
         Fault(site, SourcePipe(pair), "event", id,
@@ -54,6 +56,7 @@ void SetEvent(Core& core, uint32_t pair, uint32_t id, Site site) {
 }
 
 void WaitEvent(Core& core, uint32_t pair, uint32_t id, Site site) {
+    GoOn();
     Event& event = core.events[PairIndex(pair)][id];
     if (!event.set) {
         Fault(site, TargetPipe(pair), "event", id,
@@ -66,6 +69,7 @@ void WaitEvent(Core& core, uint32_t pair, uint32_t id, Site site) {
 }
 
 int AllocateEventId(Core& core, uint32_t pair, Site site) {
+    GoOn();
     uint8_t& used = core.allocatedIds[PairIndex(pair)];
     for (uint32_t id = 0; id < kEventIds; ++id) {
         if (used & (1u << id)) continue;

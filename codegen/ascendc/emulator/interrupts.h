@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "machine.h"
+
 namespace emulator {
 
 // Around the launches. `patience`: milliseconds of computing in which no core writes anything; 0 =
@@ -18,6 +20,12 @@ bool LeaveKernel();
 
 // The fault `machine.stop` asks for.
 [[noreturn]] void StopFault();
+
+// At the start of what a kernel may call for ever: throws if the launch is to end.
+inline void GoOn() {
+    if (launch->fault.happened) throw FaultException{};  // a kernel that caught its fault goes on
+    if (machine.stop.load(std::memory_order_relaxed) != Stop::NO) StopFault();
+}
 
 }  // namespace emulator
 

@@ -172,8 +172,7 @@ Access Begin(Core& core, const char* name, pipe_t pipe, Site site, const Options
     access.pipe = pipe;
     access.atomic = options.atomic;
     access.carriesPoison = options.carriesPoison;
-    if (launch->fault.happened) throw FaultException{};  // a kernel that caught its fault goes on
-    if (machine.stop.load(std::memory_order_relaxed) != Stop::NO) StopFault();
+    GoOn();
     if (core.clock[pipe] >= machine.lastClock) EndlessFault();
     access.clock = ++core.clock[pipe];
     for (uint32_t q = 0; q < kPipes; ++q) access.limit[q] = core.known[pipe].at[q];

@@ -124,6 +124,7 @@ struct Core {
     Knowledge foreign;
     Event events[kPipes * kPipes][kEventIds];
     uint64_t openEvents;   // events that are set
+    bool endedWell;        // the last kernel here came to its end, with no event set
     uint8_t allocatedIds[kPipes * kPipes];
     Buffer buffers[kMaxBuffers];
     Queue queues[kMaxBuffers];
