@@ -100,7 +100,7 @@ class _Copy:
                 f"`{weight.name}` of @{self.graph.name} projects rows of the cache: decode absorbs "
                 "it into projections of the query, which needs its numbers",
                 node.location,
-                hint="let it keep its format by a line before: `SiteLine(key, None)`",
+                hint=f'let it keep its format by a line before: SiteLine("*{weight.name}", None)',
             )
         return (self._product(builder, node, operands, weight),)
 

@@ -257,7 +257,7 @@ def test_a_preset_is_found_by_name_and_a_wrong_name_is_told() -> None:
     with pytest.raises(GraphError, match=r"quant-preset-not-known.*`w8a9`") as told:
         chosen_lines("w8a9")
     assert told.value.hint == "did you mean `w8a8`? known presets: w8a8"
-    with pytest.raises(GraphError, match=r"bad-site-form.*`quant` is int 8"):
+    with pytest.raises(GraphError, match=r"bad-argument.*`quant` is int 8"):
         chosen_lines(8)  # pyright: ignore[reportArgumentType]
 
 
