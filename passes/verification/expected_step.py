@@ -244,12 +244,12 @@ def advanced(
     for number, turn in turns.items():
         state[number, State.FINISHED] = turn.finish
         state[number, State.GENERATED] += len(turn.emitted)
-        state[number, State.PROPOSED] += turn.proposed
-        state[number, State.ACCEPTED] += len(turn.walk) - 1
         state[number, State.STEPS] += 1
         if drafts:
             state[number, State.RATE] = turn.rate
         if number in made.goes_on:
+            state[number, State.PROPOSED] += turn.proposed
+            state[number, State.ACCEPTED] += len(turn.walk) - 1
             state[number, State.LENGTH] += len(turn.walk)
             state[number, State.DRAFTED] = made.drafted[number]
             if drafts:

@@ -87,8 +87,8 @@ def test_a_tree_advances_as_the_chain_of_its_path(
         np.testing.assert_array_equal(mine, other)
     depths = np.array(depths_of(op.parents))
     before, after = operands[4], found[3]
-    ran, runs = before[:, State.FINISHED] == 0, after[:, State.FINISHED] == 0
-    proposed = before[:, State.PROPOSED] + np.where(ran, depths[before[:, State.DRAFTED]], 0)
+    runs = after[:, State.FINISHED] == 0
+    proposed = before[:, State.PROPOSED] + np.where(runs, depths[before[:, State.DRAFTED]], 0)
     np.testing.assert_array_equal(after[:, State.PROPOSED], proposed)
     state[:, State.PROPOSED] = proposed
     own = [State.RATE, State.DRAFTS, State.DRAFTED]

@@ -104,8 +104,6 @@ def advanced(op: AdvanceRequests, operands: list[Array]) -> list[Array]:
         tokens: list[int] = []
         if row[State.FINISHED] == Finish.RUNS:
             tokens = emit([*ids[first + 1 : first + 1 + accepted[b]], new[b]], row, stops[b])
-            row[State.PROPOSED] += row[State.DRAFTED]
-            row[State.ACCEPTED] += accepted[b]
             row[State.STEPS] += 1
             if drafts:
                 tried = accepted[b] + (accepted[b] < row[State.DRAFTED])
@@ -116,6 +114,8 @@ def advanced(op: AdvanceRequests, operands: list[Array]) -> list[Array]:
             counts[row[State.PLACE]][token] += 2
         slots[first:end] = [-1] * (op.drafts + 1)
         if row[State.FINISHED] == Finish.RUNS:
+            row[State.PROPOSED] += row[State.DRAFTED]
+            row[State.ACCEPTED] += accepted[b]
             row[State.LENGTH] += accepted[b] + 1
             if drafts and row[State.ADAPTIVE] and step[1] >= 0:
                 row[State.DRAFTS] = sum(step[1 + i] <= row[State.RATE] for i in range(op.drafts))
