@@ -1,8 +1,7 @@
 """From PyTorch's stack traces to the line of the user's model."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -24,16 +23,10 @@ def location_of_node(meta: Mapping[str, Any], prefix: str) -> Location:
         prefix: What stands before every module path, because the model is wrapped.
     """
     module = module_path(meta, prefix)
-    frames = _FRAME.findall(meta.get("stack_trace") or "")
-    return replace(location_of_stack([(file, int(line)) for file, line in frames]), module=module)
-
-
-def location_of_stack(frames: Sequence[tuple[str, int]]) -> Location:
-    """Return the innermost line outside PyTorch and this package; frames are outermost first."""
-    for file, line in reversed(frames):
+    for file, line in reversed(_FRAME.findall(meta.get("stack_trace") or "")):
         if not file.startswith(FOREIGN):
-            return Location(file, line)
-    return UNKNOWN
+            return Location(file, int(line), module)
+    return Location(UNKNOWN.file, 0, module)
 
 
 def module_path(meta: Mapping[str, Any], prefix: str) -> str:
