@@ -11,6 +11,7 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.passes.check_rule import check_rule
 from ascendfx.passes.proof.check_fields import check_fields
+from ascendfx.passes.registry import PROGRAM_PASSES
 from ascendfx.passes.rule import Rule
 from ascendfx.passes.rules import RULES
 
@@ -30,7 +31,7 @@ def register(rule: Rule, *, examples: Mapping[str, Program], seed: int = 0) -> R
 
     Raises:
         GraphError: `rule-not-proved` with a counterexample; `rule-name-taken` if another rule,
-            registered or of the library, has the name.
+            registered or of the library, or a pass has the name.
     """
     if not isinstance(rule, Rule) or any(check_fields(rule)):  # pyright: ignore[reportUnnecessaryIsInstance]
         check_rule(rule, examples=examples, seed=seed)  # says what is wanted
@@ -41,13 +42,15 @@ def register(rule: Rule, *, examples: Mapping[str, Program], seed: int = 0) -> R
 
 
 def _require_own_name(rule: Rule) -> None:
-    """Refuse the name of another rule: dumps, remarks and `ascendfx opt` know rules by name."""
+    """Refuse the name of another rule or of a pass: dumps, remarks and `ascendfx opt` know rules by name."""
     known = _REGISTERED.get(rule.name)
     library = next((each for each in RULES if each.name == rule.name), None)
     if known is not None and known is not rule:
         reason = f"another rule named `{rule.name}` is registered"
     elif library is not None and library is not rule:
         reason = f"a rule of the library is named `{rule.name}`"
+    elif any(each.name == rule.name for each in PROGRAM_PASSES):
+        reason = f"a pass is named `{rule.name}`"
     else:
         return
     raise GraphError("rule-name-taken", reason, hint="give the rule a name of its own")

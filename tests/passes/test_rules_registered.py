@@ -78,3 +78,9 @@ def test_a_pass_of_rules_is_as_faithful_as_the_worst_of_them() -> None:
     real = dataclasses.replace(RULE, fidelity=rules.Fidelity.REAL)
     assert ApplyRules((RULE,)).fidelity is rules.Fidelity.BITWISE
     assert ApplyRules((RULE, real)).fidelity is rules.Fidelity.REAL
+
+
+def test_the_name_of_a_pass_is_refused() -> None:
+    taken = dataclasses.replace(RULE, name="fold-weights")
+    with pytest.raises(GraphError, match="a pass is named `fold-weights`"):
+        rules.register(taken, examples={"": program()})
