@@ -42,7 +42,7 @@ def register(rule: Rule, *, examples: Mapping[str, Program], seed: int = 0) -> R
 
 
 def _require_own_name(rule: Rule) -> None:
-    """Refuse the name of another rule or of a pass: dumps, remarks and `ascendfx opt` know rules by name."""
+    """Refuse the name of another rule or of a pass: dumps and `ascendfx opt` know both by name."""
     known = _REGISTERED.get(rule.name)
     library = next((each for each in RULES if each.name == rule.name), None)
     if known is not None and known is not rule:
