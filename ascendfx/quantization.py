@@ -49,6 +49,17 @@ from ascendfx.quant_passes.formats.normal_float4 import FP4, NF4
 from ascendfx.quant_passes.formats.registry import format_named, register_format
 from ascendfx.quant_passes.formats.vector_codebook import VectorCodebook
 from ascendfx.quant_passes.insertion.site_form import W8A8, SiteForm, SiteLine
+from ascendfx.quant_passes.policy.read_recipe import read_recipe, recipe_of
+from ascendfx.quant_passes.policy.recipe import (
+    Calibration,
+    LatentCache,
+    Recipe,
+    RecipeLine,
+    SitePolicy,
+    TextShare,
+)
+from ascendfx.quant_passes.policy.shipped import recipe_named
+from ascendfx.quant_passes.policy.site_lines import site_lines
 from ascendfx.quant_passes.scaling.affine import Affine
 from ascendfx.quant_passes.scaling.granularity import (
     PerBlock,
@@ -94,6 +105,7 @@ __all__ = [
     "ActivationClipping",
     "Affine",
     "Awq",
+    "Calibration",
     "Codebook",
     "Conduct",
     "DFloat11",
@@ -108,6 +120,7 @@ __all__ = [
     "Hqq",
     "InputStatistics",
     "Integer",
+    "LatentCache",
     "LearnedClipping",
     "LookupTable",
     "MeanSquare",
@@ -121,16 +134,20 @@ __all__ = [
     "Qserve",
     "QuantizedTensor",
     "QuantizedWeight",
+    "Recipe",
+    "RecipeLine",
     "Rotation",
     "RowCodebooks",
     "ScaleRule",
     "Scaling",
     "SiteForm",
     "SiteLine",
+    "SitePolicy",
     "SmoothQuant",
     "Ssz",
     "Sszw",
     "StoredWeight",
+    "TextShare",
     "VectorCodebook",
     "WeightAlgorithm",
     "WeightSpec",
@@ -142,9 +159,13 @@ __all__ = [
     "learned_activation_clipping",
     "merged",
     "random_rotation",
+    "read_recipe",
+    "recipe_named",
+    "recipe_of",
     "register_algorithm",
     "register_format",
     "round_to_nearest",
+    "site_lines",
     "statistics_of",
     "without_tokens",
 ]

@@ -1,0 +1,1 @@
+"""Recipes: which weights become what, by which algorithm, and what their inputs become."""
