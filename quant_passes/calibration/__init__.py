@@ -1,0 +1,1 @@
+"""What layers see: texts in stated proportions, and the statistics of what they become."""
