@@ -8,6 +8,7 @@ from ascendfx.runtime.cli.compile_command import compile_command
 from ascendfx.runtime.cli.demo import demo
 from ascendfx.runtime.cli.golden import golden
 from ascendfx.runtime.cli.opt import opt
+from ascendfx.runtime.cli.quantize import quantize
 from ascendfx.runtime.cli.reduce import reduce_command
 from ascendfx.runtime.cli.replay import replay_command
 from ascendfx.runtime.cli.report import report
@@ -34,6 +35,7 @@ for command in (
     demo,
     golden,
     opt,
+    quantize,
     reduce_command,
     replay_command,
     report,

@@ -1,0 +1,1 @@
+"""A model directory, quantized by a recipe, as another directory."""
