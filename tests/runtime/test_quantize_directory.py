@@ -121,17 +121,20 @@ def test_what_cannot_be_written_is_told_before(text: str, form: str, code: str) 
 
 CALIBRATED = f"""
 sites:
-  - match: "*.mlp.experts.*"
+  - match: ["*.layers.3.mlp.experts.5.*", "*.layers.5.mlp.experts.5.*"]
     weight: int4
     algorithm: gptq
     options: {{tokens_per_input: 0.5, scales: {{algorithm: ssz, weighted: true}}, fallback: ssz}}
+    activation: dynamic
+  - match: ["*.layers.3.mlp.experts.*", "*.layers.5.mlp.experts.*"]
+    weight: int4
     activation: dynamic
   - match: "*.o_proj.weight"
     weight: int8
     activation: dynamic
 calibration:
   texts: [{CALIBRATION}]
-  tokens: 640
+  tokens: 256
   length: 64
 kv_cache: int8
 """
@@ -149,10 +152,10 @@ def test_calibrated_weights_are_those_of_their_inputs(
     made = quantize_directory(bundled_model(), recipe, tmp_path / "out")
     found = written(tmp_path / "out")
     assert made.mixture is not None
-    assert made.mixture.tokens == 640
+    assert made.mixture.tokens == 256
     counts = {each.key: each.counts for each in made.experts}
     assert len(counts) == 8
-    assert all(sum(each) == 640 * 4 for each in counts.values())
+    assert all(sum(each) == 256 * 4 for each in counts.values())
 
     run = CalibratedModel(raised_program(), weights(), made.mixture.windows, recipe)
     inputs = run.statistics(EXPERT)
