@@ -89,7 +89,11 @@ class Quantization:
 
     def _made(self, key: str, policy: SitePolicy) -> SavedWeight:
         inputs = self.statistics(key) if policy.needs else None
-        made = policy.algorithm.quantize(self.source.load(key), policy.spec, inputs)
+        weight = self.source.load(key)
+        try:
+            made = policy.algorithm.quantize(weight, policy.spec, inputs)
+        except GraphError as error:
+            raise replace(error, notes=(*error.notes, f"the weight is `{key}`")) from error
         if made.remarks:
             self.remarks[key] = made.remarks
         activation: Activation = "dynamic" if policy.activation == "dynamic" else None

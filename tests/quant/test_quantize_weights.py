@@ -167,6 +167,13 @@ def test_what_calibration_did_not_see_is_told(inputs: InputStatistics | None, mo
         [each.make() for each in plan.values()]
 
 
+def test_what_an_algorithm_refuses_is_told_with_the_weight() -> None:
+    plan = planned(line("weight: nf4\n    algorithm: ssz"))
+    with pytest.raises(GraphError, match="bad-format") as caught:
+        plan["model.layers.2.self_attn.o_proj.weight"].make()
+    assert caught.value.notes == ("the weight is `model.layers.2.self_attn.o_proj.weight`",)
+
+
 def test_lines_that_decide_about_nothing_are_told() -> None:
     text = line("weight: int8") + '  - {match: "*.o_proj.*", keep: true}\n'
     (idle,) = quantization(text).idle_lines()
