@@ -139,7 +139,8 @@ class _Job:
             raise GraphError("not-storable", reason, hint=f"known: {', '.join(FORMS)}")
         self.directory, self.recipe = directory, recipe
         self.config: dict[str, Any] = read_config(directory)
-        dtype = _DTYPES.get(self.config.get("torch_dtype", self.config.get("dtype")), DType.BF16)
+        named = self.config.get("torch_dtype", self.config.get("dtype"))
+        dtype = _DTYPES.get(str(named), DType.BF16)
         self.source = open_checkpoint(directory, delivered=dtype)
         self.form = _FORMS[form](dtype)
         if recipe.cache is not None and form != "ascend":
