@@ -10,6 +10,12 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import TensorSource
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.remark import Remark
+from ascendfx.quant_passes.checkpoint.ascend_names import (
+    CACHE_SCALE,
+    CACHE_ZERO,
+    EMBEDDING,
+    LATENT_READER,
+)
 from ascendfx.quant_passes.checkpoint.planned_tensor import Plan, PlannedTensor
 from ascendfx.quant_passes.checkpoint.saved_weight import Activation, SavedWeight, StaticInputs
 from ascendfx.quant_passes.policy.recipe import Recipe, RecipeLine, SitePolicy, is_draft
@@ -18,10 +24,6 @@ from ascendfx.quant_passes.statistics import InputStatistics
 StatisticsOf = Callable[[str], InputStatistics | None]
 """What calibration knows of the inputs of a weight, by its name; None: nothing."""
 
-_LATENT_READER = ".self_attn.kv_b_proj.weight"
-"""Its inputs are the normed latent: what the cache holds."""
-_CACHE_SCALE = ".self_attn.fa_k.scale"
-_CACHE_ZERO = ".self_attn.fa_k.offset"
 _HEAD, _TAIL = -1, 1 << 62
 _LARGEST = 127
 
@@ -107,15 +109,15 @@ class Quantization:
             return
         for key in self.source.keys():  # noqa: SIM118  # not a mapping
             kept = layer_of(key) in self.recipe.cache.keep or self._is_draft(key)
-            if not key.endswith(_LATENT_READER) or kept:
+            if not key.endswith(LATENT_READER) or kept:
                 continue
-            head = key.removesuffix(_LATENT_READER)
+            head = key.removesuffix(LATENT_READER)
             scale = PlannedTensor(
-                head + _CACHE_SCALE, (1, 1), DType.F32, None, lambda key=key: self._scale(key)
+                head + CACHE_SCALE, (1, 1), DType.F32, None, lambda key=key: self._scale(key)
             )
             zero = SavedWeight(np.zeros((1, 1), np.float32))
             yield scale
-            yield PlannedTensor(head + _CACHE_ZERO, (1, 1), DType.F32, None, lambda zero=zero: zero)
+            yield PlannedTensor(head + CACHE_ZERO, (1, 1), DType.F32, None, lambda zero=zero: zero)
 
     def _scale(self, key: str) -> SavedWeight:
         inputs = _required(key, self.statistics(key), "the latent cache in int8")
@@ -146,7 +148,7 @@ def layer_of(key: str) -> int:
     for before, part in pairwise(parts):
         if before == "layers" and part.isdecimal():
             return int(part)
-    return _HEAD if "embed_tokens" in parts else _TAIL
+    return _HEAD if EMBEDDING in parts else _TAIL
 
 
 def _required(key: str, inputs: InputStatistics | None, what: str) -> InputStatistics:

@@ -16,6 +16,13 @@ W8A16 = "W8A16"
 W4A8_DYNAMIC = "W4A8_DYNAMIC"
 CACHE = "FAQuant"
 
+LATENT_READER = ".self_attn.kv_b_proj.weight"
+"""End of the weight whose inputs are the normed latent: what the cache holds."""
+CACHE_SCALE = ".self_attn.fa_k.scale"
+CACHE_ZERO = ".self_attn.fa_k.offset"
+EMBEDDING = "embed_tokens"
+"""Its tensor stands before those of all layers."""
+
 SLICES = 16
 """Parts of the input in which the bias of a split weight is stored, for up to 16 devices."""
 

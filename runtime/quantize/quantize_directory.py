@@ -136,7 +136,7 @@ class _Job:
     def __init__(self, directory: Path, recipe: Recipe, form: str) -> None:
         if form not in _FORMS:
             reason = f"no form of checkpoint is called `{form}`"
-            raise GraphError("not-storable", reason, hint=f"known: {', '.join(FORMS)}")
+            raise GraphError("form-not-known", reason, hint=f"known: {', '.join(FORMS)}")
         self.directory, self.recipe = directory, recipe
         self.config: dict[str, Any] = read_config(directory)
         named = self.config.get("torch_dtype", self.config.get("dtype"))
@@ -146,13 +146,13 @@ class _Job:
         if recipe.cache is not None and form != "ascend":
             reason = f"{form} has no place for the scales of an int8 latent cache"
             hint = "take `ascend`, or a recipe without `kv_cache`"
-            raise GraphError("not-storable", reason, hint=hint)
+            raise GraphError("cache-not-storable", reason, hint=hint)
 
     def mixture(self) -> Mixture | None:
         """Return the texts, if the recipe needs them.
 
         Raises:
-            GraphError: `statistics-missing`: it names none; `bad-texts`.
+            GraphError: `texts-missing`: it names none; `bad-texts`.
         """
         if not self.recipe.needs:
             return None
@@ -160,7 +160,7 @@ class _Job:
             needs = ", ".join(sorted(self.recipe.needs))
             reason = f"recipe `{self.recipe.name}` needs {needs} of inputs, and names no texts"
             hint = "add `calibration:` with `texts:`, or pass texts"
-            raise GraphError("statistics-missing", reason, hint=hint)
+            raise GraphError("texts-missing", reason, hint=hint)
         encode = _Encoder(self.directory / "tokenizer.json")
         vocabulary = self.config.get("vocab_size")
         known = vocabulary if isinstance(vocabulary, int) else 1 << 31
