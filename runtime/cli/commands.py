@@ -6,6 +6,7 @@ from ascendfx.runtime.cli.bisect import bisect
 from ascendfx.runtime.cli.compare import compare
 from ascendfx.runtime.cli.compile_command import compile_command
 from ascendfx.runtime.cli.demo import demo
+from ascendfx.runtime.cli.eval_command import eval_command
 from ascendfx.runtime.cli.golden import golden
 from ascendfx.runtime.cli.opt import opt
 from ascendfx.runtime.cli.quantize import quantize
@@ -33,6 +34,7 @@ for command in (
     compare,
     compile_command,
     demo,
+    eval_command,
     golden,
     opt,
     quantize,

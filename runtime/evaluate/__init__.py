@@ -1,0 +1,1 @@
+"""How well a model predicts and answers, beside the one that it was made of."""
