@@ -1,7 +1,7 @@
 """What vllm-ascend asks of weights that it loads as one."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.quant_passes.checkpoint.ascend_names import is_routed_expert
@@ -26,8 +26,8 @@ def check_together(kinds: Mapping[str, str]) -> None:
         GraphError: `not-storable`.
     """
     first: dict[str, str] = {}
-    for group, name in _groups(kinds):
-        other = first.setdefault(group, name)
+    for name in kinds:
+        other = first.setdefault(loaded_with(name), name)
         if kinds[other] != kinds[name]:
             reason = (
                 f"ascend: `{other}` is {kinds[other]} and `{name}` is {kinds[name]}, and "
@@ -37,16 +37,17 @@ def check_together(kinds: Mapping[str, str]) -> None:
             raise GraphError("not-storable", reason, hint=hint)
 
 
-def _groups(kinds: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each weight that is loaded with others, and a name of them together."""
-    for name in kinds:
-        module = name.removesuffix(".weight")
-        if name == module:
-            continue
-        head, _, last = module.rpartition(".")
-        if is_routed_expert(name):
-            yield _LAYER_EXPERT.sub(r"\1", name), name
-        else:
-            for fused in _FUSED:
-                if last in fused:
-                    yield f"{head}.{'+'.join(fused)}", name
+def loaded_with(name: str) -> str:
+    """Return a label that a weight shares with those that are loaded with it as one; or its name.
+
+    Args:
+        name: Its name in the checkpoint.
+    """
+    module = name.removesuffix(".weight")
+    head, _, last = module.rpartition(".")
+    if name == module:
+        return name
+    if is_routed_expert(name):
+        return _LAYER_EXPERT.sub(r"\1", name)
+    fused = next((each for each in _FUSED if last in each), None)
+    return f"{head}.{'+'.join(fused)}" if fused else name

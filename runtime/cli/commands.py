@@ -14,6 +14,7 @@ from ascendfx.runtime.cli.reduce import reduce_command
 from ascendfx.runtime.cli.replay import replay_command
 from ascendfx.runtime.cli.report import report
 from ascendfx.runtime.cli.run import run
+from ascendfx.runtime.cli.sensitivity import sensitivity
 from ascendfx.runtime.cli.tensors import tensors
 from ascendfx.version import VERSION
 
@@ -42,6 +43,7 @@ for command in (
     replay_command,
     report,
     run,
+    sensitivity,
     tensors,
 ):
     cli.add_command(command)

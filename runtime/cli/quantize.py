@@ -13,8 +13,8 @@ from ascendfx.runtime.cli import options
 from ascendfx.runtime.cli.counted import counted
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.cli.user_path import UserPath
+from ascendfx.runtime.quantize.forms import FORMS
 from ascendfx.runtime.quantize.quantize_directory import (
-    FORMS,
     QuantizationEstimate,
     estimate_quantization,
     quantize_directory,

@@ -108,9 +108,21 @@ def calibrated_model(
     Raises:
         GraphError: The model cannot be captured.
     """
+    program, source = program_over_texts(directory, trace_folder)
+    return CalibratedModel(program, source, windows, recipe, progress)
+
+
+def program_over_texts(
+    directory: Path, trace_folder: Path | None = None
+) -> tuple[Program, TensorSource]:
+    """Return the captured program in the operations of the field, and its weights.
+
+    Raises:
+        GraphError: The model cannot be captured.
+    """
     captured = capture_model(directory, trace_folder=trace_folder)
     program, _ = run_pipeline(captured.program, (*RAISE, ShareCommon()))
-    return CalibratedModel(program, captured.source, windows, recipe, progress)
+    return program, captured.source
 
 
 def _places(sites: Mapping[str, Site]) -> Iterator[tuple[str, tuple[str, int]]]:

@@ -7,14 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.remark import Remark
 from ascendfx.quant_passes.calibration.expert_tokens import ExpertTokens
-from ascendfx.quant_passes.calibration.mixture import Mixture, mix
-from ascendfx.quant_passes.checkpoint.ascend_form import AscendForm
-from ascendfx.quant_passes.checkpoint.compressed_form import CompressedForm
-from ascendfx.quant_passes.checkpoint.hf_form import HfForm
-from ascendfx.quant_passes.checkpoint.planned_tensor import CheckpointForm
+from ascendfx.quant_passes.calibration.mixture import Mixture
 from ascendfx.quant_passes.policy.recipe import Recipe, RecipeLine, draft_layers
 from ascendfx.quant_passes.quantize_weights import Quantization
 from ascendfx.quant_passes.statistics import InputStatistics, without_tokens
@@ -26,18 +21,10 @@ from ascendfx.runtime.checkpoint.write_checkpoint import (
     WrittenCheckpoint,
     write_checkpoint,
 )
-from ascendfx.runtime.engine.text_codec import TextCodec
 from ascendfx.runtime.progress import Progress, silent
 from ascendfx.runtime.quantize.calibrated_model import CalibratedModel, calibrated_model
-
-_DTYPES = {"bfloat16": DType.BF16, "float16": DType.F16, "float32": DType.F32}
-_FORMS: Mapping[str, Callable[[DType], CheckpointForm]] = {
-    "ascend": lambda dtype: AscendForm(bf16=dtype is DType.BF16),
-    "compressed-tensors": lambda _dtype: CompressedForm(),
-    "hf": lambda _dtype: HfForm(),
-}
-FORMS = tuple(_FORMS)
-"""Forms of checkpoints by name."""
+from ascendfx.runtime.quantize.forms import dtype_of, form_named
+from ascendfx.runtime.quantize.read_mixture import read_mixture
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,15 +121,11 @@ class _Job:
     """What both have in common."""
 
     def __init__(self, directory: Path, recipe: Recipe, form: str) -> None:
-        if form not in _FORMS:
-            reason = f"no form of checkpoint is called `{form}`"
-            raise GraphError("form-not-known", reason, hint=f"known: {', '.join(FORMS)}")
         self.directory, self.recipe = directory, recipe
         self.config: dict[str, Any] = read_config(directory)
-        named = self.config.get("torch_dtype", self.config.get("dtype"))
-        dtype = _DTYPES.get(str(named), DType.BF16)
+        dtype = dtype_of(self.config)
         self.source = open_checkpoint(directory, delivered=dtype)
-        self.form = _FORMS[form](dtype)
+        self.form = form_named(form, dtype)
         if recipe.cache is not None and form != "ascend":
             reason = f"{form} has no place for the scales of an int8 latent cache"
             hint = "take `ascend`, or a recipe without `kv_cache`"
@@ -161,10 +144,7 @@ class _Job:
             reason = f"recipe `{self.recipe.name}` needs {needs} of inputs, and names no texts"
             hint = "add `calibration:` with `texts:`, or pass texts"
             raise GraphError("texts-missing", reason, hint=hint)
-        encode = _Encoder(self.directory / "tokenizer.json")
-        vocabulary = self.config.get("vocab_size")
-        known = vocabulary if isinstance(vocabulary, int) else 1 << 31
-        return mix(self.recipe.calibration, encode, known)
+        return read_mixture(self.directory, self.config, self.recipe.calibration)
 
     def quantization(
         self, statistics: Callable[[str], InputStatistics | None] | None
@@ -174,18 +154,6 @@ class _Job:
         if statistics is None:
             return Quantization(self.recipe, self.source, drafts)
         return Quantization(self.recipe, self.source, drafts, statistics)
-
-
-class _Encoder:
-    """Opens the tokenizer when the first text is encoded; tokens need none."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        self._codec: TextCodec | None = None
-
-    def __call__(self, text: str) -> list[int]:
-        self._codec = self._codec or TextCodec(self._file)
-        return self._codec.encode(text)
 
 
 def _statistics_of(

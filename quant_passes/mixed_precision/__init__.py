@@ -1,0 +1,1 @@
+"""Which weight becomes what: sensitivities, an exact choice under limits, the front of choices."""
