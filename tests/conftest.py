@@ -3,6 +3,7 @@
 import gc
 import io
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr
 from pathlib import Path
@@ -52,6 +53,14 @@ def pytest_collection_finish() -> None:
     # capture makes a hundred thousand objects at a time.
     gc.freeze()
     gc.set_threshold(10_000, 10, 10)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    # Which tests ran before in this worker decides nothing. Ours ask for generators of their own;
+    # modules of torch that a test builds do not.
+    if torch := sys.modules.get("torch"):
+        torch.manual_seed(0)
 
 
 @pytest.fixture

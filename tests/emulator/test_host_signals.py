@@ -5,7 +5,6 @@ import multiprocessing
 import platform
 import signal
 import threading
-import time
 from collections.abc import Iterator
 
 import numpy as np
@@ -18,6 +17,9 @@ from tests.emulator.vector_kernel import build, make_kernel, result, source
 
 N = 64
 ON_X86 = platform.machine() == "x86_64"
+
+# The threads of pytest-xdist hold no lock that the child needs.
+forks = pytest.mark.filterwarnings("ignore:.*multi-threaded, use of fork:DeprecationWarning")
 
 SET_ALL = "for (int id = 0; id < 6; ++id) SetFlag<HardEvent::MTE2_V>(id);"
 WAIT_ALL = "for (int id = 0; id < 6; ++id) WaitFlag<HardEvent::MTE2_V>(id);"
@@ -68,12 +70,13 @@ def chooser() -> BuiltKernel:
     branches = [
         f"if (choice == {number}) {{\n{text}\n}}" for number, text in enumerate(CHOICES.values())
     ]
-    body = ["const int choice = xGm.GetValue(0);", *branches, "yGm.SetValue(1, 2.0f);"]
+    begin = ["const int choice = xGm.GetValue(0);", "yGm.SetValue(2, 3.0f);"]
+    body = [*begin, *branches, "yGm.SetValue(1, 2.0f);"]
     return build(make_kernel("choose", "\n".join(body), ARGUMENTS, before=BEFORE))
 
 
-def launch(choice: str) -> np.ndarray:
-    x, y = np.zeros(N, np.float32), np.zeros(N, np.float32)
+def launch(choice: str, y: np.ndarray | None = None) -> np.ndarray:
+    x, y = np.zeros(N, np.float32), np.zeros(N, np.float32) if y is None else y
     x[:3] = [list(CHOICES).index(choice), 0, -1]
     chooser().launch([x, y])
     return y
@@ -161,30 +164,48 @@ def test_calls_that_end_the_process_do_not_compile(call: str) -> None:
 
 
 @pytest.fixture
-def ctrl_c() -> Iterator[None]:
-    """Have SIGINT handled as in a terminal: a run in the background inherits that it is ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
+def ctrl_c() -> Iterator[list[int]]:
+    """Have SIGINT interrupt, as in a terminal, but once: who keeps the key pressed breaks no test.
+
+    A run in the background inherits that it is ignored.
+    """
+    pressed: list[int] = []
+
+    def interrupt(number: int, _: object) -> None:
+        pressed.append(number)
+        if len(pressed) == 1:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    yield pressed
+    assert signal.signal(signal.SIGINT, before) is interrupt
 
 
-@pytest.mark.usefixtures("ctrl_c")
 @pytest.mark.parametrize("choice", ["loop", "reads", "set_loop", "set_flags"])
-def test_ctrl_c_ends_an_endless_launch(choice: str) -> None:
-    chooser().patience = 30
+def test_ctrl_c_ends_an_endless_launch(choice: str, ctrl_c: list[int]) -> None:
+    chooser().patience = 30  # of computing, after which it is endless
+    y, ended = np.zeros(N, np.float32), threading.Event()
     main = threading.main_thread().ident
     assert main is not None
-    timer = threading.Timer(0.5, signal.pthread_kill, (main, signal.SIGINT))
-    timer.start()
-    start = time.monotonic()
-    with pytest.raises(KeyboardInterrupt):
-        launch(choice)
-    assert time.monotonic() - start < 20
-    timer.join()
+
+    def press() -> None:
+        while not ended.wait(0.05):
+            if y[2] == 3:  # the kernel has begun
+                signal.pthread_kill(main, signal.SIGINT)
+
+    thread = threading.Thread(target=press)
+    thread.start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            launch(choice, y)
+    finally:
+        ended.set()
+        thread.join()
+    assert ctrl_c
     assert launch("all_events")[1] == 2
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+@forks
 def test_a_thread_and_a_child_process_are_watched_too() -> None:
     launch("right")
     faults: list[EmulatorError] = []
@@ -198,11 +219,11 @@ def test_a_thread_and_a_child_process_are_watched_too() -> None:
 
     thread = threading.Thread(target=in_thread)
     thread.start()
-    thread.join(60)
+    thread.join(600)
     assert [each.kind for each in faults] == ["endless", "host-signal"]
     child = multiprocessing.get_context("fork").Process(target=_child)
     child.start()
-    child.join(60)
+    child.join(600)
     assert child.exitcode == 7
 
 
@@ -213,11 +234,12 @@ def _child() -> None:
         raise SystemExit(7 if error.kind == "endless" else 1) from error
 
 
+@forks
 def test_a_signal_of_python_is_still_that_of_python() -> None:
     launch("right")
     child = multiprocessing.get_context("fork").Process(target=ctypes.string_at, args=(0,))
     child.start()
-    child.join(60)
+    child.join(600)
     assert child.exitcode == -signal.SIGSEGV
 
 

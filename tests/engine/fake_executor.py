@@ -4,7 +4,6 @@ The paged cache holds the tokens themselves, and where each was. A wrong slot, p
 shift is then a wrong next token, or a failed assertion that names the row.
 """
 
-import time
 from typing import Any
 
 import numpy as np
@@ -40,7 +39,6 @@ class FakeExecutor:
             before them alone.
         fail_in: The executor breaks down in so many calls; None: never.
         calls: Steps and chunks so far.
-        pause: Seconds that a step takes besides.
     """
 
     def __init__(
@@ -62,7 +60,6 @@ class FakeExecutor:
         self.right = right
         self.fail_in: int | None = None
         self.calls = 0
-        self.pause = 0.0
         context, rows = table_blocks * block_tokens, places * (drafts + 1)
         self._capacities = {
             "decode": Capacities(
@@ -146,7 +143,6 @@ class FakeExecutor:
             self._begin()
             self._step()
             self._inside = False
-            time.sleep(self.pause)
 
     def _begin(self) -> None:
         assert not self._inside, "two steps at a time"

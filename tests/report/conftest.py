@@ -26,7 +26,7 @@ def browser() -> Iterator[Any]:
     with api.sync_playwright() as playwright:
         try:
             started = playwright.chromium.launch(
-                executable_path=place, args=["--no-sandbox", "--disable-gpu"], timeout=60_000
+                executable_path=place, args=["--no-sandbox", "--disable-gpu"], timeout=600_000
             )
         except api.Error as error:
             pytest.skip(f"Chromium does not start here: {str(error).splitlines()[0]}")

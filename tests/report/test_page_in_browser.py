@@ -81,6 +81,7 @@ def open_page(browser: Any, tmp_path: Path) -> Iterator[Open]:
             viewport={"width": width, "height": 800}, color_scheme=theme, reduced_motion="reduce"
         )
         contexts.append(context)
+        context.set_default_timeout(600_000)  # a busy machine takes long for a page
         page = context.new_page()
         page.on("console", lambda message: complaints.append(message.text))
         page.on("pageerror", lambda error: complaints.append(str(error)))

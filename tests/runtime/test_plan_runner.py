@@ -176,9 +176,10 @@ WAITING = """
 #include "ascendfx_runner.h"
 #include <chrono>
 
-// Waits until another thread writes a one to the memory of the launch, at most ten seconds.
+// Waits until another thread writes a one to the memory of the launch. Who holds the interpreter
+// waits in vain, for ten minutes.
 static int32_t Launch(const AscendfxLauncher*, uint32_t, void* const* pointers, uint32_t) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(10);
     auto* flags = static_cast<volatile int32_t*>(pointers[0]);
     flags[1] = 1;
     while (flags[0] == 0) {

@@ -3,6 +3,7 @@
 Run as a program of its own, so that forking copies one thread only.
 """
 
+import math
 import os
 import shutil
 import signal
@@ -43,7 +44,7 @@ def write(folder: Path, *, made: Path, seconds: float = 0.0) -> None:
     write_checkpoint(folder, [noted(each) for each in deepseek()], AscendForm(), options)
 
 
-def in_child(work: Callable[[], None], *, seconds: float = 60.0) -> bool:
+def in_child(work: Callable[[], None], *, seconds: float) -> bool:
     """Run in a child process, killed after a time; return whether it came to its end."""
     child = os.fork()
     if child == 0:
@@ -102,7 +103,7 @@ def main(root: Path) -> None:
         before = kills
         while not in_child(
             lambda p=place, m=made: write(p, made=m, seconds=0.004),
-            seconds=random.uniform(0.0, 0.04) if kills < KILLS else 60,
+            seconds=random.uniform(0.0, 0.04) if kills < KILLS else math.inf,
         ):
             kills += 1
         assert contents(place) == expected
