@@ -1,9 +1,11 @@
 """Kernels that would end the process, or never end: each is a fault, and the next launch works."""
 
 import ctypes
+import itertools
 import multiprocessing
 import platform
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -37,6 +39,7 @@ CHOICES = {
     "throw_text": 'throw std::runtime_error("a reason");',
     "memory": "std::vector<float> v(size_t{1} << 45); yGm.SetValue(0, v[5]);",
     "assertion": '__assert_fail("z", "file", 1, "f");',
+    "writes": "for (int k = 0; k < 3000000; ++k) yGm.SetValue(0, float(k));",
     "swallow": "try { yGm.SetValue(100, 1.0f); } catch (...) {} for (;;) yGm.SetValue(0, 1.0f);",
     "loop": "for (volatile int k = 0; k == 0;) {}",
     "reads": "while (xGm.GetValue(3) == 0.0f) {}",
@@ -203,6 +206,31 @@ def test_ctrl_c_ends_an_endless_launch(choice: str, ctrl_c: list[int]) -> None:
         thread.join()
     assert ctrl_c
     assert launch("all_events")[1] == 2
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="the timer of Linux")
+def test_ticks_that_interrupt_each_other_are_no_endless_loop() -> None:
+    """As on a busy machine, where the one of the timer comes while another one is handled."""
+    chooser().patience = 60
+    main, ended = threading.main_thread().ident, threading.Event()
+    assert main is not None
+
+    def tick() -> None:
+        for gap in itertools.cycle(range(100)):
+            if ended.wait(1e-5):
+                return
+            signal.pthread_kill(main, signal.SIGURG)
+            for _ in range(gap):  # the second one comes while the first one reads the clock
+                pass
+            signal.pthread_kill(main, signal.SIGURG)
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    try:
+        assert launch("writes")[1] == 2
+    finally:
+        ended.set()
+        thread.join()
 
 
 @forks

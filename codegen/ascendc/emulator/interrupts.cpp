@@ -44,8 +44,11 @@ struct {
     timer_t timer;
     bool exists;
     std::atomic<bool> runs;
-    uint64_t launches, progress;  // at the last tick
-    uint64_t since;               // when `progress` was new, nanoseconds of the thread
+    uint64_t launches;       // at the last tick that found none running
+    // A tick may interrupt another one: what these say is true after each of their assignments.
+    volatile bool fresh;         // no tick has found this launch yet
+    volatile uint64_t progress;  // at the last tick
+    volatile uint64_t since;     // when `progress` was new, nanoseconds of the thread
     uint64_t patience;
     uint64_t stoppingSince;  // 0 = goes on
     bool hooked;  // SIGINT
@@ -135,21 +138,26 @@ uint64_t ThreadTime() {
     return static_cast<uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
+// The other tick that interrupts one which has read the clock already notes a later time.
+bool IsOver(uint64_t nanoseconds, uint64_t since, uint64_t now) {
+    return now > since && now - since > nanoseconds;
+}
+
 void WatchLaunch() {
     HookInterrupt();
     const uint64_t progress = *const_cast<const volatile uint64_t*>(&launch->progress);
     const uint64_t now = ThreadTime();
-    if (watch.launches != launches || watch.progress != progress) {
-        watch.launches = launches;
-        watch.progress = progress;
+    if (watch.fresh || watch.progress != progress) {
         watch.since = now;
-    } else if (watch.patience != 0 && now - watch.since > watch.patience &&
+        watch.progress = progress;
+        watch.fresh = false;
+    } else if (watch.patience != 0 && IsOver(watch.patience, watch.since, now) &&
                machine.stop == Stop::NO) {
         machine.stop = Stop::STALLED;
     }
     if (machine.stop == Stop::NO && !launch->fault.happened) return;
     if (watch.stoppingSince == 0) watch.stoppingSince = now;
-    if (inKernel && now - watch.stoppingSince > kNanosecondsToStop) Leave(kTick, 0);
+    if (inKernel && IsOver(kNanosecondsToStop, watch.stoppingSince, now)) Leave(kTick, 0);
 }
 
 void OnTick(int signal, siginfo_t* info, void* context) {
@@ -246,6 +254,7 @@ void BeginWatch(uint32_t patience) {
     thread = pthread_self();
     watch.patience = uint64_t{patience} * 1'000'000;
     watch.stoppingSince = 0;
+    watch.fresh = true;
     machine.stop = Stop::NO;
     ++launches;
     launching = true;
