@@ -20,6 +20,8 @@ class DType(enum.Enum):
     I64 = "i64"
     I32 = "i32"
     I8 = "i8"
+    I4X2 = "i4x2"
+    """Two four-bit codes, -8 to 7, in a byte, the first in its low half; shapes count bytes."""
     BOOL = "bool"
 
     @property
@@ -55,6 +57,7 @@ _BYTES = {
     DType.I64: 8,
     DType.I32: 4,
     DType.I8: 1,
+    DType.I4X2: 1,
     DType.BOOL: 1,
 }
 _DIGITS = {DType.F64: 53, DType.F32: 24, DType.F16: 11, DType.BF16: 8}
@@ -67,6 +70,7 @@ _NUMPY: dict[DType, np.dtype[np.generic]] = {
     DType.I64: np.dtype(np.int64),
     DType.I32: np.dtype(np.int32),
     DType.I8: np.dtype(np.int8),
+    DType.I4X2: np.dtype(np.uint8),
     DType.BOOL: np.dtype(np.bool_),
 }
 

@@ -17,6 +17,7 @@ ONNX_FORMAT: dict[DType, int] = {
     DType.I64: TensorProto.INT64,
     DType.I32: TensorProto.INT32,
     DType.I8: TensorProto.INT8,
+    DType.I4X2: TensorProto.UINT8,
     DType.BOOL: TensorProto.BOOL,
 }
 

@@ -6,6 +6,7 @@ from onnx import helper
 
 from ascendfx.ir import ops
 from ascendfx.ir.onnx.body import Body, Tensor
+from ascendfx.ir.onnx.code_pairs import unpacked
 from ascendfx.ir.onnx.element_format import ONNX_FORMAT, wide_format
 from ascendfx.ir.onnx.movement import part, reshaped
 from ascendfx.ir.size import simplify_size
@@ -20,10 +21,11 @@ def matmul(
 
 
 def linear(
-    body: Body, _op: ops.Linear, operands: Sequence[Tensor], results: tuple[TensorType, ...]
+    body: Body, op: ops.Linear, operands: Sequence[Tensor], results: tuple[TensorType, ...]
 ) -> tuple[str, ...]:
     """Multiply by the transposed weight."""
-    x, w = map(body.wide, operands)
+    given = [unpacked(body, each) for each in operands] if op.pairs else operands
+    x, w = map(body.wide, given)
     weight = body.emit("Transpose", w, perm=(1, 0))
     return (body.narrow(body.emit("MatMul", x, weight), results[0]),)
 
@@ -39,10 +41,12 @@ def head_linear(
 
 
 def grouped_linear(
-    body: Body, _op: ops.GroupedLinear, operands: Sequence[Tensor], results: tuple[TensorType, ...]
+    body: Body, op: ops.GroupedLinear, operands: Sequence[Tensor], results: tuple[TensorType, ...]
 ) -> tuple[str, ...]:
     """Multiply group by group in a loop: each row by one weight, no weight is copied per row."""
     x, w, ends = operands
+    if op.pairs:
+        x, w = unpacked(body, x), unpacked(body, w)
     groups = w.shape[0]
     lasts = body.cast(ends.name, ends.dtype, DType.I64)
     firsts = body.emit(
@@ -57,9 +61,9 @@ def grouped_linear(
         body=_one_group(body, x, w, firsts, lasts),
     )
     total = part(body, lasts, 0, simplify_size(groups - 1), groups)
-    shape = body.emit(
-        "Concat", body.emit("Sub", body.size(x.shape[0]), total), body.size(w.shape[1]), axis=0
-    )
+    left = body.emit("Sub", body.size(x.shape[0]), total)
+    inner = map(body.size, (*x.shape[1:-1], w.shape[1]))
+    shape = body.emit("Concat", left, *inner, axis=0)
     behind = body.emit("Expand", body.constant(0, wide), shape)
     rows = body.emit("SequenceInsert", products, behind)
     joined = body.emit("ConcatFromSequence", rows, axis=0)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from ascendfx.ir import ops
 from ascendfx.ir.onnx import (
     attention,
+    code_pairs,
     device_only,
     elementwise,
     experts,
@@ -79,6 +80,7 @@ TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.Multiply: Translation(arithmetic("Mul")),
     ops.Negate: Translation(arithmetic("Neg")),
     ops.NotEqual: Translation(comparison("Equal", negated=True)),
+    ops.PackCodes: Translation(code_pairs.pack_codes),
     ops.PackRows: Translation(device_only.device_only),
     ops.Power: Translation(arithmetic("Pow")),
     ops.RaggedAttention: Translation(attention.ragged_attention, function=True),
@@ -106,6 +108,7 @@ TRANSLATIONS: Mapping[type[Op], Translation] = {
     ops.Slice: Translation(movement.slice_),
     ops.Softmax: Translation(reduction.softmax),
     ops.Sort: Translation(ordering.sort),
+    ops.SplitCodes: Translation(code_pairs.split_codes, function=True),
     ops.Sqrt: Translation(arithmetic("Sqrt")),
     ops.Subtract: Translation(arithmetic("Sub")),
     ops.Swiglu: Translation(elementwise.swiglu, function=True),

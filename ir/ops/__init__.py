@@ -43,6 +43,7 @@ from ascendfx.ir.ops.move_entries import MoveEntries
 from ascendfx.ir.ops.multiply import Multiply
 from ascendfx.ir.ops.negate import Negate
 from ascendfx.ir.ops.not_equal import NotEqual
+from ascendfx.ir.ops.pack_codes import PackCodes
 from ascendfx.ir.ops.pack_rows import PackRows
 from ascendfx.ir.ops.param import Param
 from ascendfx.ir.ops.power import Power
@@ -71,6 +72,7 @@ from ascendfx.ir.ops.sin import Sin
 from ascendfx.ir.ops.slice import Slice
 from ascendfx.ir.ops.softmax import Softmax
 from ascendfx.ir.ops.sort import Sort
+from ascendfx.ir.ops.split_codes import SplitCodes
 from ascendfx.ir.ops.sqrt import Sqrt
 from ascendfx.ir.ops.subtract import Subtract
 from ascendfx.ir.ops.swiglu import Swiglu
@@ -124,6 +126,7 @@ __all__ = [
     "Multiply",
     "Negate",
     "NotEqual",
+    "PackCodes",
     "PackRows",
     "Param",
     "Power",
@@ -152,6 +155,7 @@ __all__ = [
     "Slice",
     "Softmax",
     "Sort",
+    "SplitCodes",
     "Sqrt",
     "Subtract",
     "Swiglu",
@@ -205,6 +209,7 @@ OPS: tuple[type[Op], ...] = (
     Multiply,
     Negate,
     NotEqual,
+    PackCodes,
     PackRows,
     Param,
     Power,
@@ -233,6 +238,7 @@ OPS: tuple[type[Op], ...] = (
     Slice,
     Softmax,
     Sort,
+    SplitCodes,
     Sqrt,
     Subtract,
     Swiglu,

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from ascendfx.ir.diagnostic import OpTypeError
 from ascendfx.ir.op import Array, Op
 from ascendfx.ir.tensor_type import DType, TensorType
 
@@ -29,7 +30,16 @@ class Cast(Op):
     dtype: DType
 
     def infer(self, *operands: TensorType) -> tuple[TensorType, ...]:
-        """Return the operand's shape in the new format."""
+        """Return the operand's shape in the new format.
+
+        Raises:
+            OpTypeError: One format holds pairs of codes.
+        """
+        if DType.I4X2 in (self.dtype, operands[0].dtype):
+            raise OpTypeError(
+                f"cast: {operands[0]} cannot be cast to {self.dtype.value}",
+                hint="pairs of codes are made by pack_codes and split_codes, and only multiplied",
+            )
         return (TensorType(self.dtype, operands[0].shape),)
 
     def reference(self, *operands: Array) -> tuple[Array, ...]:

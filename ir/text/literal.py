@@ -12,10 +12,10 @@ from ascendfx.ir.tensor_type import DType, TensorType
 GRAMMAR = 'see ir/README.md, "The text form by example"'
 """What to do about text that is none of a graph."""
 
-_TYPE = re.compile(r"(?P<dtype>[a-z]+\d*)\[(?P<shape>[^\]]*)\]")
+_TYPE = re.compile(r"(?P<dtype>[a-z]+\d*(?:x\d)?)\[(?P<shape>[^\]]*)\]")
 _TOKEN = re.compile(
     r'\s*(?P<string>"(?:[^"\\]|\\.)*")|\s*(?P<size><[^>]*>)'
-    r"|\s*(?P<type>[a-z]+\d+\[[^\]]*\])|\s*(?P<mark>[\[\],=])|\s*(?P<word>[^\s\[\],=]+)"
+    r"|\s*(?P<type>[a-z]+\d+(?:x\d)?\[[^\]]*\])|\s*(?P<mark>[\[\],=])|\s*(?P<word>[^\s\[\],=]+)"
 )
 _WORDS = {
     "true": True,

@@ -19,9 +19,11 @@ def operand(op: Op, index: int, types: tuple[TensorType, ...], seed: int) -> Arr
     kind = types[index]
     shape = [int(d) for d in kind.shape]
     if kind.dtype.is_float:
-        return random.uniform(0.1, 2.0, shape)
-    if kind.dtype is DType.BOOL:
-        return random.integers(0, 2, shape).astype(bool)
+        step = {"pack_codes": 1.0, "split_codes": 14.9}.get(op.mnemonic)
+        return step * random.integers(-8, 8, shape) if step else random.uniform(0.1, 2.0, shape)
+    if kind.dtype in (DType.BOOL, DType.I4X2):
+        top = 2 if kind.dtype is DType.BOOL else 256
+        return random.integers(0, top, shape).astype(bool if top == 2 else np.int64)
     if isinstance(op, GatherRows | TakeAlong | ScatterAlong | ScatterRows | CacheRead):
         axis = getattr(op, "axis", 0)
         return random.integers(0, int(types[0].shape[axis]), shape)

@@ -4,7 +4,17 @@ import numpy as np
 import pytest
 import sympy
 
-from ascendfx.ir.ops import GatherRows, GroupedLinear, Linear, Round, RowGroups
+from ascendfx.ir.code_pairs import unpack_pairs
+from ascendfx.ir.ops import (
+    GatherRows,
+    GroupedLinear,
+    Linear,
+    PackCodes,
+    Round,
+    RowGroups,
+    SplitCodes,
+)
+from ascendfx.ir.ops.split_codes import LARGEST_SPLIT
 from ascendfx.ir.projection import LONGEST_OF_CODES
 
 TIES = [-2.5, -1.5, -0.5, -0.4, 0.5, 1.5, 2.5, 2.6, 2.0**40 + 2.0**20]
@@ -56,3 +66,33 @@ def test_rows_find_their_group() -> None:
     (y,) = GroupedLinear().reference(x, w, ends)
     (scaled,) = GroupedLinear().reference(x, w * scale[..., None], ends)
     np.testing.assert_array_equal(y * GatherRows().reference(scale, groups[:5])[0], scaled)
+
+
+def test_split_codes_are_digits_of_four_bits() -> None:
+    codes = np.arange(-136, 120, dtype=np.float64)
+    (pairs,) = SplitCodes().reference(codes)
+    digits = unpack_pairs(pairs)
+    assert pairs.shape == (2, 128)
+    assert (digits.min(), digits.max()) == (-8, 7)
+    np.testing.assert_array_equal(16 * digits[0] + digits[1], codes)
+    assert codes.max() == LARGEST_SPLIT
+
+
+def test_a_product_of_digits_is_that_of_the_codes() -> None:
+    """Of ordinary rows and of rows of groups: ``16 high + low``, with f32 sums exact, too."""
+    random = np.random.default_rng(1)
+    x = random.integers(-119, 120, (7, 30)).astype(np.float64)
+    w = random.integers(-8, 8, (3, 5, 30)).astype(np.float64)
+    (digits,), (pairs,) = SplitCodes().reference(x), PackCodes().reference(w)
+    (y,) = Linear(pairs=True).reference(digits, pairs[1])
+    assert y.shape == (7, 2, 5)
+    np.testing.assert_array_equal(16 * y[:, 0] + y[:, 1], x @ w[1].T)
+    ends = np.array([2, 2, 6])
+    (y,) = GroupedLinear(pairs=True).reference(digits, pairs, ends)
+    (wanted,) = GroupedLinear().reference(x, w, ends)
+    np.testing.assert_array_equal(16 * y[:, 0] + y[:, 1], wanted)
+
+
+def test_f32_holds_the_longest_sum_of_digits() -> None:
+    """So that ``16 high + low`` in f32 is rounded once, as the sum in i32 would be."""
+    assert 2 * LONGEST_OF_CODES * 8 * 8 < 2**24

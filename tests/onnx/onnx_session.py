@@ -19,6 +19,7 @@ _NUMPY = {
     onnx.TensorProto.INT64: np.dtype(np.int64),
     onnx.TensorProto.INT32: np.dtype(np.int32),
     onnx.TensorProto.INT8: np.dtype(np.int8),
+    onnx.TensorProto.UINT8: np.dtype(np.uint8),
     onnx.TensorProto.BOOL: np.dtype(np.bool_),
 }
 
