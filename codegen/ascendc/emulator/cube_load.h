@@ -32,8 +32,8 @@ template <typename T>
 void LoadData(const LocalTensor<T>& dst, const LocalTensor<T>& src,
               const LoadData2DParams& loadDataParams, emulator::Site site = emulator::Site::Here()) {
     static_assert(emulator::IsOneOf<T, uint8_t, int8_t, uint16_t, int16_t, half, bfloat16_t,
-                                    uint32_t, int32_t, float>,
-                  "LoadData 2D: 8-, 16- and 32-bit types (int4b_t is not emulated)");
+                                    uint32_t, int32_t, float, int4b_t>,
+                  "LoadData 2D: int4b_t, 8-, 16- and 32-bit types (LoadData page)");
     emulator::LoadFractals(dst, src, sizeof(T), loadDataParams, site);
 }
 
@@ -42,7 +42,8 @@ void LoadData(const LocalTensor<T>& dst, const GlobalTensor<T>& src,
               const LoadData2DParams& loadDataParams, emulator::Site site = emulator::Site::Here()) {
     static_assert(emulator::IsOneOf<T, uint8_t, int8_t, uint16_t, int16_t, half, bfloat16_t,
                                     uint32_t, int32_t, float>,
-                  "LoadData 2D: 8-, 16- and 32-bit types (LoadData page)");
+                  "LoadData 2D from GM: 8-, 16- and 32-bit types (LoadData page: int4b_t is loaded "
+                  "from L1 only)");
     emulator::LoadFractals(dst, src, sizeof(T), loadDataParams, site);
 }
 

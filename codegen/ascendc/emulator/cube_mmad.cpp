@@ -13,12 +13,15 @@ constexpr uint32_t kSafeBlocks = 10;  // Mmad page: from here on the hardware or
 
 // Sizes of one product in fractals: whole ones and what is left of the last.
 struct Extent {
-    uint32_t m, n, k, size, k0;
+    uint32_t m, n, k;
+    uint32_t bits;  // of an element of A and B
+    uint32_t k0;
     uint32_t depthPitch;  // fractals of A from one tile of rows to the next
 
     uint32_t rowTiles() const { return CeilDivide(m, kEdge); }
     uint32_t columnTiles() const { return CeilDivide(n, kEdge); }
     uint32_t depths() const { return CeilDivide(k, k0); }
+    uint32_t bytesOf(uint32_t elements) const { return elements * bits / 8; }
 };
 
 void CheckArguments(const LocalOperand& dst, const LocalOperand& left, const LocalOperand& right,
@@ -46,11 +49,11 @@ void CheckArguments(const LocalOperand& dst, const LocalOperand& left, const Loc
 // Only the numbers that count; the rest of the last fractals is read and ignored by the device.
 uint32_t LeftRanges(const LocalOperand& a, const Extent& e, Range* out) {
     if (e.m == 1) {  // GEMV: A is a plain vector
-        out[0] = Piece(a, 0, e.k * e.size);
+        out[0] = Piece(a, 0, e.bytesOf(e.k));
         return 1;
     }
     const uint32_t tiles = e.m / kEdge, rows = e.m % kEdge;
-    const uint32_t depths = e.k / e.k0, rest = e.k % e.k0 * e.size;
+    const uint32_t depths = e.k / e.k0, rest = e.bytesOf(e.k % e.k0);
     const int64_t pitch = int64_t{e.depthPitch} * kFractal;
     const uint64_t lastTile = uint64_t(tiles * pitch), lastDepth = uint64_t{depths} * kFractal;
     out[0] = Piece(a, 0, lastDepth).Times(tiles, pitch);
@@ -61,7 +64,7 @@ uint32_t LeftRanges(const LocalOperand& a, const Extent& e, Range* out) {
 }
 
 uint32_t RightRanges(const LocalOperand& b, const Extent& e, Range* out) {
-    const uint32_t depths = e.k / e.k0, rest = e.k % e.k0 * e.size;
+    const uint32_t depths = e.k / e.k0, rest = e.bytesOf(e.k % e.k0);
     const int64_t pitch = int64_t{e.columnTiles()} * kFractal;
     out[0] = Piece(b, 0, e.n * 32).Times(depths, pitch);
     out[1] = Piece(b, uint64_t(depths * pitch), rest).Times(e.n, 32);
@@ -128,11 +131,15 @@ void MultiplyMatrices(const LocalOperand& dst, const LocalOperand& left, const L
                       Site site) {
     if (p.m.given() == 0 || p.n.given() == 0 || p.k.given() == 0) return;
     CheckArguments(dst, left, right, bias, p, site);
-    Extent e{p.m, p.n, p.k, element == Element::F32 ? 4u : element == Element::I8 ? 1u : 2u,
-             CubeDepth0(element), 0};
+    if (element == Element::I4 && p.k % 2 != 0) {
+        Fault(site, PIPE_M, "arguments", 0,
+              "MmadParams.k = %u: two int4b_t share a byte, so that k is even",
+              static_cast<unsigned>(p.k));
+    }
+    Extent e{p.m, p.n, p.k, 256 / CubeDepth0(element), CubeDepth0(element), 0};
     const bool alignTo16 = p.kDirectionAlign && element == Element::F32;
     e.depthPitch = alignTo16 ? CeilDivide(e.k, kEdge) * 2 : e.depths();
-    const uint64_t leftBytes = e.m == 1 ? uint64_t{e.k} * e.size
+    const uint64_t leftBytes = e.m == 1 ? uint64_t{e.bytesOf(e.k)}
                                         : uint64_t{e.rowTiles()} * e.depthPitch * kFractal;
     CheckFits("A", left, leftBytes, site);
     CheckFits("B", right, uint64_t{e.depths()} * e.columnTiles() * kFractal, site);

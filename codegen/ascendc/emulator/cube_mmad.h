@@ -15,10 +15,10 @@ void MultiplyMatrices(const LocalOperand& dst, const LocalOperand& left, const L
 void SetHf32Mode(bool enabled, Site site);
 
 template <typename T, typename U, typename S>
-constexpr bool IsMmadType = std::is_same_v<U, S> &&
-                            (std::is_same_v<U, int8_t> ? std::is_same_v<T, int32_t>
-                                                       : IsOneOf<U, half, bfloat16_t, float> &&
-                                                             std::is_same_v<T, float>);
+constexpr bool IsMmadType =
+    std::is_same_v<U, S> && (IsOneOf<U, int8_t, AscendC::int4b_t>
+                                 ? std::is_same_v<T, int32_t>
+                                 : IsOneOf<U, half, bfloat16_t, float> && std::is_same_v<T, float>);
 
 }  // namespace emulator
 
@@ -28,8 +28,7 @@ template <typename T, typename U, typename S>
 void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor<S>& filter,
           const MmadParams& mmadParams, emulator::Site site = emulator::Site::Here()) {
     static_assert(emulator::IsMmadType<T, U, S>,
-                  "Mmad: half, bfloat16_t or float to float, int8_t to int32_t (int4b_t is not "
-                  "emulated)");
+                  "Mmad: half, bfloat16_t or float to float, int8_t or int4b_t to int32_t");
     emulator::MultiplyMatrices(dst, fm, filter, nullptr, emulator::ElementOf<U>(), mmadParams,
                                site);
 }
@@ -40,6 +39,7 @@ void Mmad(const LocalTensor<T>& dst, const LocalTensor<U>& fm, const LocalTensor
           emulator::Site site = emulator::Site::Here()) {
     static_assert(emulator::IsMmadType<T, U, S> && std::is_same_v<T, V>,
                   "Mmad with bias: the bias has the type of the result");
+    static_assert(!std::is_same_v<U, int4b_t>, "Mmad of int4b_t has no form with a bias");
     emulator::MultiplyMatrices(dst, fm, filter, &bias, emulator::ElementOf<U>(), mmadParams, site);
 }
 

@@ -33,6 +33,17 @@ EMULATOR_INLINE float Widen(half value) { return HalfToFloat(value.bits); }
 EMULATOR_INLINE float Widen(bfloat16_t value) { return BfloatToFloat(value.bits); }
 EMULATOR_INLINE int32_t Widen(int8_t value) { return value; }
 
+EMULATOR_INLINE int32_t SignedNibble(int32_t bits) { return ((bits & 15) ^ 8) - 8; }
+
+// Nibbles of 32 bytes as bytes of their own, so that an operand of int4b_t is one of int8_t.
+void SpreadNibbles(const void* pairs, size_t count, int8_t* codes) {
+    const auto* source = static_cast<const uint8_t*>(pairs);
+    for (size_t i = 0; i < count; ++i) {
+        codes[2 * i] = int8_t(SignedNibble(source[i]));
+        codes[2 * i + 1] = int8_t(SignedNibble(source[i] >> 4));
+    }
+}
+
 // A as rows of `depth` numbers, k rounded up to whole fractals.
 template <typename E, typename S>
 EMULATOR_INLINE void UnpackLeft(const CubeProduct& p, uint32_t k0, uint32_t depth, S* rows) {
@@ -219,6 +230,13 @@ EMULATOR_CLONES void MultiplyInt8(const CubeProduct& p, uint32_t depth, int32_t*
     MultiplyPanels(p, depth, rows, panels);
 }
 
+EMULATOR_CLONES void MultiplyInt4(const CubeProduct& p, uint32_t depth, int32_t* rows,
+                                  int32_t* panels) {
+    UnpackLeft<int8_t>(p, 64, depth, rows);
+    UnpackRight<int8_t, int32_t, 64>(p, depth, panels);
+    MultiplyPanels(p, depth, rows, panels);
+}
+
 // Scratch that lives as long as the thread: a launch calls Mmad many thousand times.
 template <typename S>
 S* Scratch(size_t slot, size_t count) {
@@ -236,6 +254,19 @@ CubeNan MultiplyFractals(const CubeProduct& p) {
     const size_t right = size_t(CeilDivide(p.n, kEdge)) * depth * kEdge;
     if (p.element == Element::I8) {
         MultiplyInt8(p, depth, Scratch<int32_t>(0, left), Scratch<int32_t>(1, right));
+        return {};
+    }
+    if (p.element == Element::I4) {
+        // Whole fractals; of a vector (m == 1) only its k numbers are there.
+        const size_t pairs = p.m == 1 ? p.k / 2 : size_t(CeilDivide(p.m, kEdge)) * kEdge * depth / 2;
+        int8_t* a = Scratch<int8_t>(0, 2 * pairs);
+        int8_t* b = Scratch<int8_t>(1, right);
+        SpreadNibbles(p.a, pairs, a);
+        SpreadNibbles(p.b, right / 2, b);
+        CubeProduct codes = p;
+        codes.a = a;
+        codes.b = b;
+        MultiplyInt4(codes, depth, Scratch<int32_t>(0, left), Scratch<int32_t>(1, right));
         return {};
     }
     float* rows = Scratch<float>(0, left);

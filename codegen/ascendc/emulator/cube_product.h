@@ -1,9 +1,10 @@
 // The arithmetic of the cube unit, without any checking: one Mmad on unpacked pointers.
 //
-// Layouts (asc-devkit, "fractal formats in detail", architecture 2201); k0 = 32 / sizeof(element):
+// Layouts (asc-devkit, "fractal formats in detail", architecture 2201); k0 = 32 / sizeof(element), 64 for
+// int4b_t, of which two share a byte, the first in the low half:
 //   A  Zz  [m/16][k/k0][16][k0]     or a plain vector of k elements when m == 1 (GEMV)
 //   B  Zn  [k/k0][n/16][16 of n][k0]
-//   C  Nz  [n/16][m/16][16][16]     float, or int32 for int8 operands
+//   C  Nz  [n/16][m/16][16][16]     float, or int32 for int8 and int4b_t operands
 #ifndef ASCENDFX_EMULATOR_CUBE_PRODUCT_H
 #define ASCENDFX_EMULATOR_CUBE_PRODUCT_H
 
@@ -14,7 +15,7 @@ namespace emulator {
 enum class CubeStart : uint8_t { ZERO, BIAS, CURRENT };
 
 struct CubeProduct {
-    Element element;  // of A and B: F16, BF16, F32 or I8
+    Element element;  // of A and B: F16, BF16, F32, I8 or I4
     uint32_t m;
     uint32_t n;
     uint32_t k;
@@ -41,7 +42,12 @@ CubeNan MultiplyFractals(const CubeProduct& product);
 
 // k0: elements of one operand in 32 bytes.
 constexpr uint32_t CubeDepth0(Element element) {
-    return element == Element::F32 ? 8 : element == Element::I8 ? 32 : 16;
+    switch (element) {
+        case Element::F32: return 8;
+        case Element::I8: return 32;
+        case Element::I4: return 64;
+        default: return 16;
+    }
 }
 
 constexpr uint32_t CeilDivide(uint32_t value, uint32_t by) { return (value + by - 1) / by; }
