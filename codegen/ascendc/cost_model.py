@@ -107,7 +107,11 @@ def busy_seconds(work: Work, target: Target, step: StepSizes) -> Mapping[str, fl
 
 
 def _products_per_cycle(dtype: DType, rates: Rates) -> int:
-    known = {DType.F32: rates.cube_products_f32, DType.I8: rates.cube_products_i8}
+    known = {
+        DType.F32: rates.cube_products_f32,
+        DType.I8: rates.cube_products_i8,
+        DType.I4X2: rates.cube_products_i4,
+    }
     return known.get(dtype, rates.cube_products)
 
 

@@ -13,6 +13,7 @@ from ascendfx.ir.ops import (
     Minimum,
     Multiply,
     Negate,
+    PackCodes,
     Param,
     ReduceMax,
     ReduceSum,
@@ -22,7 +23,7 @@ from ascendfx.ir.ops import (
 )
 
 _ELEMENTWISE: tuple[type[Op], ...] = (
-    *(Add, Cast, Divide, Maximum, Minimum, Multiply, Negate, Round, Subtract),
+    *(Add, Cast, Divide, Maximum, Minimum, Multiply, Negate, PackCodes, Round, Subtract),
 )
 _PART = 2**22
 """Elements of the largest parameter that are taken at a time: 32 MiB in float64."""

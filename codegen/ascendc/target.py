@@ -25,6 +25,7 @@ class Rates:
         cube_products: Multiply-adds per cycle and cube core of 16-bit formats: 16 x 16 x 16 (PERF).
         cube_products_f32: The same for f32: 16 x 16 x 4 (PERF).
         cube_products_i8: The same for int8: 16 x 16 x 32 (PERF).
+        cube_products_i4: The same for int4: 16 x 16 x 64 (PERF).
         vector_lanes: f32 elements per cycle and vector core of a full-rate instruction (PERF).
         cube_efficiency: 3022.9 us of ideal multiplication in a task of 4012 us (SAMPLE
             ``matmul_high_performance``, 8192 cubed, last row).
@@ -42,6 +43,7 @@ class Rates:
     cube_products: int = 16 * 16 * 16
     cube_products_f32: int = 16 * 16 * 4
     cube_products_i8: int = 16 * 16 * 32
+    cube_products_i4: int = 16 * 16 * 64
     vector_lanes: int = 64
     cube_efficiency: float = 3022.9 / 4012
     vector_efficiency: float = 5.90 / 12.85

@@ -43,6 +43,7 @@ _SLOTS: Mapping[type[Op], int] = {
     ops.Sigmoid: 6,
     ops.Silu: 6,
     ops.Softmax: 7,
+    ops.SplitCodes: 9,
     ops.Sqrt: 2,
     ops.Swiglu: 7,
 }
@@ -125,8 +126,14 @@ _SEEN: Mapping[Dim, Dim] = {REQUESTS: REQUESTS * CONTEXT, PACKED_ROWS: PACKED_VI
 
 def _linear(_: Op, operands: Types, results: Types) -> Work:
     x, w = operands
-    products = simplify_size(_elements(results[0]) * w.shape[-1])
+    products = _products(results[0], w)
     return Work(products=products, format=x.dtype, bytes=bytes_of(x, w, results[0]))
+
+
+def _products(result: TensorType, w: TensorType) -> Dim:
+    """Return the multiply-adds of a product with ``[.., n, k]``, where k may count pairs."""
+    pair = 2 if w.dtype is DType.I4X2 else 1
+    return simplify_size(_elements(result) * w.shape[-1] * pair)
 
 
 def _grouped(operands: Types, results: Types, chosen: int) -> Work:
@@ -136,7 +143,7 @@ def _grouped(operands: Types, results: Types, chosen: int) -> Work:
         raise AssertionError("the number of experts is known")  # noqa: TRY004
     weight = simplify_size(READ_EXPERTS * n * k * _stored(w.dtype))
     return Work(
-        products=simplify_size(_elements(results[0]) * k),
+        products=_products(results[0], w),
         format=x.dtype,
         bytes=simplify_size(bytes_of(x, ends, results[0]) + weight),
         experts=experts,

@@ -133,6 +133,30 @@ def quantize(graph: ChainGraph, x: Value) -> tuple[Value, Value]:
     return graph.add(ops.Cast(DType.I8), bounded), scale
 
 
+def split(graph: ChainGraph, x: Value) -> tuple[Value, Value]:
+    """Add the digits of the codes of the rows of ``x`` and their scales, ``[rows, 1]``."""
+    wide = graph.add(ops.Cast(DType.F32), x)
+    size = graph.add(ops.Maximum(), wide, graph.add(ops.Negate(), wide))
+    largest = graph.add(ops.ReduceMax((1,), keep=True), size)
+    floor = graph.add(ops.Maximum(), largest, graph.number(TINY, DType.F32))
+    scale = graph.add(ops.Multiply(), floor, graph.number(1 / 119, DType.F32))
+    nearest = graph.add(ops.Round(), graph.add(ops.Divide(), wide, scale))
+    return graph.add(ops.SplitCodes(), nearest), scale
+
+
+def join(graph: ChainGraph, sums: Value, columns: int) -> Value:
+    """Add ``16 high + low`` of sums of digits ``[rows, 2, columns]``."""
+    high, low = (
+        graph.add(
+            ops.Cast(DType.F32),
+            graph.add(ops.Reshape((graph.rows, columns)), graph.add(ops.Slice(1, i, i + 1), sums)),
+        )
+        for i in (0, 1)
+    )
+    weighted = graph.add(ops.Multiply(), high, graph.number(16.0, DType.F32))
+    return graph.add(ops.Add(), weighted, low)
+
+
 def dequantize(graph: ChainGraph, sums: Value, scale: Value, columns: Value) -> Value:
     """Add ``f32(sums) * scale * columns``."""
     wide = graph.add(ops.Cast(DType.F32), sums)
@@ -154,6 +178,17 @@ def expert_sums(rows: int, columns: int, experts: int, dtype: DType) -> Graph:
     expert = graph.input(dtype=DType.I32)
     channels = graph.add(ops.GatherRows(), graph.param(experts, columns), expert)
     return graph.build(graph.add(ops.Cast(dtype), dequantize(graph, sums, scale, channels)))
+
+
+def gated_digits(rows: int, columns: int) -> Graph:
+    """From the sums of digits of gate and up projection to the digits of the next one."""
+    graph = ChainGraph(rows, DType.F32)
+    sums, scale = graph.input(2, 2 * columns, dtype=DType.I32), graph.input(1)
+    joined = graph.add(ops.Multiply(), join(graph, sums, 2 * columns), scale)
+    gate = graph.add(ops.Slice(1, 0, columns), joined)
+    up = graph.add(ops.Slice(1, columns, 2 * columns), joined)
+    hidden = graph.add(ops.Swiglu(), gate, up)
+    return graph.build(hidden, *split(graph, hidden))
 
 
 def gated_codes(rows: int, columns: int) -> Graph:

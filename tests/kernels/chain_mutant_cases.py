@@ -13,6 +13,7 @@ from ascendfx.ir.tensor_type import DType
 from tests.kernels.chain_graphs import (
     expert_sums,
     gated_codes,
+    gated_digits,
     latent,
     residual_norm,
     rotary,
@@ -53,6 +54,7 @@ CHAINS: dict[str, Callable[[], Made]] = {
     "latent": _chain(latent(40, 40, 12, DType.BF16), 40, 9_000),
     "rotary": _chain(rotary(40, 3, 24, DType.F32, (True, True)), 40, 9_000),
     "codes": _chain(gated_codes(40, 40), 40, 20_000),
+    "digits": _chain(gated_digits(40, 40), 40, 20_000),
     "expert_sums": _expert_sums,
     "pieces": _chain(swiglu(5, 4_100, DType.BF16), 5, 100_000),
 }

@@ -9,6 +9,7 @@ from ascendfx.codegen.ascendc.kernel import SIZES_ELEMENTS, DeviceSize
 from ascendfx.codegen.ascendc.kernels.grouped_matmul import GroupedMatmulPlan
 from ascendfx.codegen.ascendc.kernels.matmul import MatmulPlan
 from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
+from ascendfx.ir.code_pairs import unpack_pairs
 from ascendfx.ir.tensor_type import DType
 from ascendfx.runtime.emulator import BuiltKernel
 
@@ -39,9 +40,16 @@ def random_values(shape: tuple[int, ...], dtype: DType, seed: int) -> Array:
     random = np.random.default_rng(seed)
     if dtype is DType.I8:
         return random.integers(-128, 128, shape).astype(np.int8)
+    if dtype is DType.I4X2:
+        return random.integers(0, 256, shape).astype(np.uint8)
     return (random.standard_normal(shape) * 2.0 ** random.integers(-3, 4, shape)).astype(
         dtype.numpy
     )
+
+
+def numbers_of(values: Array, dtype: DType) -> NDArray[np.float64]:
+    """Return what is multiplied, in float64."""
+    return (unpack_pairs(values) if dtype is DType.I4X2 else values).astype(np.float64)
 
 
 def unwritten(dtype: np.dtype[np.generic]) -> float | int:
@@ -85,7 +93,7 @@ def make_operands(plan: MatmulPlan, rows: int, seed: int) -> Operands:
     product = plan.product
     x = random_values((product.batch, rows, product.k), product.dtype, seed)
     w = random_values((product.batch, product.n, product.k), product.dtype, seed + 1)
-    x64, w64 = x.astype(np.float64), w.astype(np.float64)
+    x64, w64 = (numbers_of(each, product.dtype) for each in (x, w))
     return Operands(
         x=store(product.a, x, _size(product.a, product.rows, product.k, product.batch)),
         w=store(
@@ -113,7 +121,8 @@ def run_matmul(built: BuiltKernel, plan: MatmulPlan, rows: int, seed: int = 0) -
     arguments = [operands.x, operands.w, operands.y]
     if isinstance(plan.rows, DeviceSize):
         sizes = np.zeros(SIZES_ELEMENTS, np.int32)
-        sizes[plan.rows.slot] = rows
+        assert rows % plan.each == 0
+        sizes[plan.rows.slot] = rows // plan.each
         arguments.append(sizes)
     built.launch(arguments)
     shape = (plan.product.batch, rows, plan.product.n)
@@ -129,11 +138,11 @@ def run_grouped_matmul(
     """Launch the kernel on random operands and assert the result."""
     product = plan.product
     ends = np.cumsum(group_sizes, dtype=np.int32)
-    rows = int(ends[-1])
+    rows = plan.each * int(ends[-1])
     x = random_values((1, rows, product.k), product.dtype, seed)
     w = random_values((product.batch, product.n, product.k), product.dtype, seed + 1)
-    x64, w64 = x[0].astype(np.float64), w.astype(np.float64)
-    expert = np.repeat(np.arange(product.batch), group_sizes)
+    x64, w64 = (numbers_of(each, product.dtype) for each in (x[0], w))
+    expert = np.repeat(np.arange(product.batch), plan.each * np.array(group_sizes))
     operands = Operands(
         x=store(product.a, x, _size(product.a, product.rows, product.k, 1)),
         w=store(

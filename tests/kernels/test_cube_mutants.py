@@ -43,16 +43,16 @@ class Case:
 
 def _matmul(plan: MatmulPlan, name: str) -> Case:
     def run(built: BuiltKernel) -> None:
-        for rows in (0, 1, 2, 27, plan.product.rows):
+        for rows in (0, 1, 2, 27, plan.product.rows) if plan.each == 1 else (0, 2, 26, 30):
             run_matmul(built, plan, rows)
 
     return Case(emit_matmul(plan, name), run)
 
 
-def _grouped(name: str) -> Case:
+def _grouped(name: str, dtype: DType, l1_k: int, *, each: int = 1) -> Case:
     plan = plan_grouped_matmul(
-        pairs=60, experts=5, n=700, k=152, dtype=DType.F32, target=TARGET,
-        tile=CubeTile(32, 32, 64, 32),
+        pairs=60, experts=5, n=700, k=152, dtype=dtype, target=TARGET,
+        tile=CubeTile(32, 32, l1_k, 32), each=each,
     )  # fmt: skip
 
     def run(built: BuiltKernel) -> None:
@@ -81,9 +81,16 @@ def _cases() -> dict[str, Case]:
             rows=DeviceSize(0, 30), n=800, k=300, dtype=DType.I8, a=MatrixView(8, 320),
             b_layout="nz", target=TARGET, tile=CubeTile(32, 32, 128, 64, x_stays=True),
         ),
+        "i4_nz": plan_matmul(
+            rows=DeviceSize(0, 15), n=800, k=300, dtype=DType.I4X2, a=MatrixView(8, 320),
+            b_layout="nz", target=TARGET, tile=CubeTile(32, 32, 128, 64, x_stays=True), each=2,
+        ),
     }  # fmt: skip
     cases = {name: _matmul(plan, f"matmul_{name}") for name, plan in plans.items()}
-    return cases | {"grouped": _grouped("grouped_matmul_nk")}
+    return cases | {
+        "grouped": _grouped("grouped_matmul_nk", DType.F32, 64),
+        "grouped_i4": _grouped("grouped_matmul_i4", DType.I4X2, 64, each=2),
+    }
 
 
 CASES = _cases()

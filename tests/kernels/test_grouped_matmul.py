@@ -21,7 +21,7 @@ from tests.golden_file import Golden
 from tests.kernels.matmul_case import run_grouped_matmul
 
 TARGET = find_target("ascend910b3")
-F32, BF16, I8 = DType.F32, DType.BF16, DType.I8
+F32, BF16, I8, I4X2 = DType.F32, DType.BF16, DType.I8, DType.I4X2
 SMALL = CubeTile(16, 32, 32, 16)
 
 CASES = {
@@ -37,6 +37,13 @@ CASES = {
     )
     for b_layout in ("nk", "nz")
 } | {
+    "i4-digits": plan_grouped_matmul(
+        pairs=60, experts=9, n=70, k=100, dtype=I4X2, b_layout="nz", target=TARGET, each=2,
+        tile=CubeTile(16, 32, 64, 32),
+    ),
+    "planned-i4": plan_grouped_matmul(
+        pairs=60, experts=9, n=70, k=350, dtype=I4X2, b_layout="nz", target=TARGET, each=2
+    ),
     "planned-i8": plan_grouped_matmul(
         pairs=60, experts=9, n=70, k=700, dtype=I8, b_layout="nz", target=TARGET
     ),

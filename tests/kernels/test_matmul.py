@@ -18,7 +18,8 @@ from tests.golden_file import Golden
 from tests.kernels.matmul_case import run_matmul
 
 TARGET = find_target("ascend910b3")
-F32, BF16, I8, I32 = DType.F32, DType.BF16, DType.I8, DType.I32
+F32, BF16, I32 = DType.F32, DType.BF16, DType.I32
+I8, I4X2 = DType.I8, DType.I4X2
 SMALL = CubeTile(32, 32, 32, 16)  # several tiles, k steps and parts on small shapes
 
 GOLDEN_PLANS = {
@@ -38,6 +39,9 @@ GOLDEN_PLANS = {
     ),
     "matmul_decode_i8": plan_matmul(
         rows=DeviceSize(0, 16), n=7_168, k=2_048, b_layout="nz", dtype=I8, target=TARGET
+    ),
+    "matmul_decode_i4": plan_matmul(
+        rows=DeviceSize(0, 16), n=7_168, k=1_024, b_layout="nz", dtype=I4X2, target=TARGET, each=2
     ),
 }  # fmt: skip
 
@@ -109,6 +113,15 @@ CASES |= {
         tile=CubeTile(32, 32, 96, 64, x_stays=True),
     ),
     "planned-i8": plan_matmul(rows=DeviceSize(0, 40), n=300, k=1_030, dtype=I8, target=TARGET),
+    "i4-digits": plan_matmul(
+        rows=DeviceSize(0, 35), n=50, k=90, dtype=I4X2, b_layout="nz", target=TARGET, each=2,
+        tile=CubeTile(32, 32, 64, 32),
+    ),
+    "i4-nk": plan_matmul(rows=40, n=300, k=515, dtype=I4X2, target=TARGET),
+    "i4-heads": plan_matmul(
+        rows=DeviceSize(0, 18), n=40, k=56, batch=3, dtype=I4X2, target=TARGET,
+        a=MatrixView(8, 3 * 60, 60), y=MatrixView(4, 3 * 48 + 5, 48),
+    ),
     "far-blocks": plan_matmul(
         rows=DeviceSize(0, 2), n=65_570, k=20, dtype=BF16, b_layout="nz", target=TARGET,
     ),
@@ -133,15 +146,18 @@ def test_text_is_the_checked_in_text(name: str, golden: Golden) -> None:
 def test_product_is_within_the_rounding_bound(name: str) -> None:
     plan, built = CASES[name], built_case(name)
     capacity = plan.product.rows
-    for rows in sorted({0, 1, 2, 16, 17, 33, capacity - 1, capacity}):
-        if rows <= capacity:
+    wanted = {0, 1, 2, 16, 17, 33, capacity - 1, capacity}
+    for rows in sorted(wanted) if isinstance(plan.rows, DeviceSize) else [capacity]:
+        if rows <= capacity and rows % plan.each == 0:
             run_matmul(built, plan, rows, seed=rows)
 
 
 @given(rows=st.integers(0, 70), seed=st.integers(0, 1_000), name=st.sampled_from(sorted(CASES)))
 @settings(max_examples=20)
 def test_any_row_count_is_right(rows: int, seed: int, name: str) -> None:
-    run_matmul(built_case(name), CASES[name], min(rows, CASES[name].product.rows), seed)
+    plan = CASES[name]
+    most = min(rows, plan.product.rows) if isinstance(plan.rows, DeviceSize) else plan.product.rows
+    run_matmul(built_case(name), plan, most // plan.each * plan.each, seed)
 
 
 tile_sizes = st.sampled_from([16, 32, 48, 64])
@@ -152,9 +168,11 @@ def plans(draw: st.DrawFn) -> MatmulPlan:
     """Draw shapes, formats, layouts, views and tiles."""
     rows, n, k = draw(st.integers(1, 60)), draw(st.integers(1, 70)), draw(st.integers(1, 100))
     batch = draw(st.integers(1, 3))
-    dtype, out_dtype = draw(st.sampled_from([(F32, F32), (BF16, BF16), (BF16, F32), (I8, I32)]))
+    dtype, out_dtype = draw(
+        st.sampled_from([(F32, F32), (BF16, BF16), (BF16, F32), (I8, I32), (I4X2, I32)])
+    )
     gap = draw(st.integers(0, 9))
-    l0_k = draw(st.sampled_from([32, 64]) if dtype is I8 else tile_sizes)
+    l0_k = draw(st.sampled_from([32, 64]) if dtype in (I8, I4X2) else tile_sizes)
     tile = CubeTile(draw(tile_sizes), draw(tile_sizes), l0_k * draw(st.integers(1, 3)), l0_k)
     return plan_matmul(
         rows=draw(st.sampled_from([rows, DeviceSize(0, rows)])), n=n, k=k, batch=batch,

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from ascendfx.codegen.ascendc.kernel import DeviceSize
 from ascendfx.codegen.ascendc.kernels.vector_chain import emit_vector_chain, plan_vector_chain
 from ascendfx.ir import ops
+from ascendfx.ir.code_pairs import unpack_pairs
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.tensor_type import DType
 from tests.kernels.chain_graphs import (
@@ -17,7 +19,9 @@ from tests.kernels.chain_graphs import (
     dequantize,
     expert_sums,
     gated_codes,
+    gated_digits,
     quantize,
+    split,
 )
 from tests.kernels.vector_case import FEW_CORES, Array, launch, random_array
 
@@ -47,7 +51,8 @@ def run_chain(graph: Graph, inputs: Sequence[Array], rows: int = ROWS) -> list[A
     for i, kind in enumerate(graph.output_types):
         tensor = out[f"y{i}"].reshape(ROWS, -1)
         rest = tensor[rows:]
-        assert (np.isnan(rest) if kind.dtype.is_float else rest == -1).all()
+        unwritten = np.array(-1).astype(kind.dtype.numpy)
+        assert (np.isnan(rest) if kind.dtype.is_float else rest == unwritten).all()
         results.append(tensor[:rows])
     return results
 
@@ -122,6 +127,56 @@ def test_codes_become_numbers(columns: int) -> None:
     given = np.random.default_rng(0).integers(-128, 128, (ROWS, columns)).astype(np.int8)
     s = floats((ROWS, 1), 1)
     np.testing.assert_array_equal(run_chain(chain, [given, s])[0], given.astype(np.float32) * s)
+
+
+def digits_of(x: Array) -> tuple[Array, Array]:
+    """Return codes from -119 to 119 and scales of rows, every operation rounded to f32."""
+    largest = np.maximum(np.abs(x).max(1, keepdims=True), np.float32(TINY))
+    scale = largest * np.float32(1 / 119)
+    return np.rint(x / scale).astype(np.int64), scale
+
+
+def joined(pairs: Array) -> Array:
+    """Return the codes of digits ``[rows, 2 * bytes]``."""
+    high, low = np.split(unpack_pairs(pairs), 2, axis=1)
+    return 16 * high + low
+
+
+@pytest.mark.parametrize("columns", [2, 8, 30, 32, 62, 64, 100, 160, 7_168])
+def test_digits_are_those_of_the_codes(columns: int) -> None:
+    graph = ChainGraph(ROWS, DType.F32)
+    chain = graph.build(*split(graph, graph.input(columns)))
+    x = samples(columns, DType.F32)
+    x[7] = np.arange(columns) % 239 - 119  # every code
+    x[7, 0] = 119
+    codes, scales = digits_of(x)
+    for rows in (0, 1, ROWS):
+        found = run_chain(chain, [x], rows)
+        np.testing.assert_array_equal(joined(found[0]), codes[:rows])
+        np.testing.assert_array_equal(found[1], scales[:rows])
+        expected = ops.SplitCodes().reference(codes[:rows])[0].reshape(found[0].shape)
+        np.testing.assert_array_equal(found[0], expected)
+
+
+@pytest.mark.parametrize("columns", [24, 96, 2_048])
+def test_sums_of_digits_to_gated_digits_are_one_chain(columns: int) -> None:
+    random = np.random.default_rng(0)
+    given = random.integers(-9_999, 9_999, (ROWS, 2, 2 * columns)).astype(np.int32)
+    s = np.abs(floats((ROWS, 1), 1)) * np.float32(1e-5)
+    found, pairs, scales = run_chain(gated_digits(ROWS, columns), [given, s])
+    sums = (16 * given[:, 0].astype(np.int64) + given[:, 1]).astype(np.float32) * s
+    gate, up = np.split(sums.astype(np.float64), 2, axis=1)
+    np.testing.assert_allclose(found, gate / (1 + np.exp(-gate)) * up, rtol=2e-5, atol=1e-9)
+    codes, wanted_scales = digits_of(found)
+    np.testing.assert_array_equal(joined(pairs), codes)
+    np.testing.assert_array_equal(scales, wanted_scales)
+
+
+def test_digits_of_heads_are_refused() -> None:
+    graph = ChainGraph(ROWS, DType.F32)
+    chain = graph.build(graph.add(ops.SplitCodes(), graph.input(3, 8)))
+    with pytest.raises(GraphError, match="only one line of codes in a row"):
+        plan_vector_chain(chain, rows=DeviceSize(0, ROWS), target=FEW_CORES)
 
 
 def test_long_rows_go_in_pieces() -> None:

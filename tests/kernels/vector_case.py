@@ -58,7 +58,7 @@ def run(built: BuiltKernel, inputs: dict[str, Array], rows: int) -> dict[str, Ar
                 outputs["sizes"] = table
             continue
         fill = np.nan if argument.dtype.is_float else -1
-        tensor = np.full(argument.elements, fill, argument.dtype.numpy)
+        tensor = np.full(argument.elements, np.array(fill).astype(argument.dtype.numpy))
         if argument.name in inputs:
             given = inputs[argument.name].reshape(-1)
             tensor[: given.size] = given

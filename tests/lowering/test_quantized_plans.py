@@ -1,4 +1,4 @@
-"""Programs with int8 projections, run in the emulator: every code and every sum is right."""
+"""Programs with projections of codes, run in the emulator: every code and every sum is right."""
 
 from collections import Counter
 from dataclasses import replace
@@ -39,7 +39,7 @@ class ExactCodes(NoisyInterpreter):
     def step(self, node, operands):
         results = super().step(node, operands)
         if not self.inside:
-            if node.op == ops.Cast(DType.I8):
+            if node.op in (ops.Cast(DType.I8), ops.SplitCodes()):
                 self.made["codes"].append(results[0])
             if node.types[0].dtype is DType.I32 and isinstance(
                 node.op, ops.Linear | ops.GroupedLinear
@@ -48,10 +48,10 @@ class ExactCodes(NoisyInterpreter):
         return results
 
 
-def run_both(shape, name, step, *, rows, requests):
+def run_both(shape, name, step, *, rows, requests, four_bits=()):
     """Return what plan and interpreter made: codes, sums and logits, in the order of the graph."""
     plain = serving_program(shape, name)
-    program = quantized(plain)
+    program = quantized(plain, four_bits)
     plan, weights = lower_program(
         program, target=TARGET, rows=rows, requests=requests, context=CONTEXT, blocks=BLOCKS,
         name=name,
@@ -72,8 +72,8 @@ def run_both(shape, name, step, *, rows, requests):
                 stored = runner.memory[actual.buffer][start:][
                     : formal.elements * formal.dtype.bytes
                 ]
-                if formal.dtype is DType.I8 and "gather" not in launch.kernel:
-                    made["codes"].append(stored.view(np.int8).copy())
+                if formal.dtype in (DType.I8, DType.I4X2) and "gather" not in launch.kernel:
+                    made["codes"].append(stored.view(formal.dtype.numpy).copy())
                 if formal.dtype is DType.I32 and "matmul" in launch.kernel:
                     made["sums"].append(stored.view(np.int32).copy())
 
@@ -117,6 +117,26 @@ def test_a_decode_step_makes_the_codes_and_sums_of_the_interpreter(name):
     np.testing.assert_allclose(logits, exact, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("name", "four_bits"),
+    [
+        ("small", (ops.GroupedLinear,)),
+        pytest.param("small", (ops.Linear, ops.GroupedLinear), marks=pytest.mark.nightly),
+        pytest.param("wide", (ops.GroupedLinear,), marks=pytest.mark.nightly),
+    ],
+)
+def test_a_decode_step_by_four_bits_makes_the_digits_and_sums_of_the_interpreter(name, four_bits):
+    shape = SHAPES[name]
+    step = decode_step(np.random.default_rng(3), 3, CONTEXT, BLOCKS, shape.vocabulary)
+    found, wanted, (logits, exact) = run_both(
+        shape, "decode", step, rows=4, requests=4, four_bits=four_bits
+    )
+    assert any(each.dtype == np.uint8 for each in found["codes"])
+    assert_same(found["codes"], wanted["codes"])
+    assert_same(found["sums"], wanted["sums"])
+    np.testing.assert_allclose(logits, exact, atol=1e-4)
+
+
 @pytest.mark.nightly
 def test_a_prefill_chunk_makes_the_codes_and_sums_of_the_interpreter():
     shape = replace(Shape(), expanded=True)
@@ -132,13 +152,13 @@ FEW = replace(V3, dense_layers=1, moe_layers=3)
 
 @pytest.fixture(scope="module")
 def v3_plans():
-    """Return plans of V3, in bf16 and with codes."""
+    """Return plans of V3, in bf16, with codes of eight bits, with experts of four."""
     program = serving_program(FEW)
     return [
         lower_program(
             each, target=TARGET, rows=128, requests=128, context=4_096, blocks=4_096, name="decode"
         )[0]
-        for each in (program, quantized(program))
+        for each in (program, quantized(program), quantized(program, (ops.GroupedLinear,)))
     ]
 
 
@@ -150,20 +170,29 @@ def launches_of_a_layer(plan):
 
 def test_a_layer_of_v3_has_few_launches_more(v3_plans):
     """What scales add: gathered codes, scales and channels of experts, and what does not fit."""
-    wide, narrow = map(launches_of_a_layer, v3_plans)
-    assert (wide.total(), narrow.total()) == (25, 32)
+    wide, narrow, four = map(launches_of_a_layer, v3_plans)
+    assert (wide.total(), narrow.total(), four.total()) == (25, 32, 32)
+    assert (
+        sorted(name.endswith("_i4x2") for name in four.elements() if "matmul" in name)[-2:]
+        == [True] * 2
+    )
     products = [name for name in narrow.elements() if "matmul" in name and "_b128_" not in name]
     assert sorted(name.endswith("_i8") for name in products) == [False] + 8 * [True]  # the router
 
 
-@pytest.mark.parametrize(("rows", "faster"), [(1, 1.5), (32, 1.85), (128, 1.8)])
-def test_a_layer_of_v3_is_modelled_to_be_faster_as_it_reads_fewer_bytes(v3_plans, rows, faster):
+@pytest.mark.parametrize(
+    ("form", "rows", "faster"),
+    [(1, 1, 1.5), (1, 32, 1.85), (1, 128, 1.8), (2, 1, 1.8), (2, 32, 3.3), (2, 128, 3.2)],
+)
+def test_a_layer_of_v3_is_modelled_to_be_faster_as_it_reads_fewer_bytes(
+    v3_plans, form, rows, faster
+):
     step = StepSizes(rows, rows, 4_096)
     seconds, moved = [], []
-    for plan in v3_plans:
+    for plan in (v3_plans[0], v3_plans[form]):
         kernels = cost_of_plan(plan, TARGET, step).kernels
         layer = [(each.launches // FEW.moe_layers, each.each) for each in kernels]
         seconds.append(sum(launches * each.seconds for launches, each in layer))
         moved.append(sum(launches * each.bytes for launches, each in layer))
-    assert faster < seconds[0] / seconds[1] < 2
-    assert faster < moved[0] / moved[1] < 2
+    assert faster < seconds[0] / seconds[1] < 2 * form
+    assert faster < moved[0] / moved[1] < 2 * form

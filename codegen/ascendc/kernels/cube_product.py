@@ -16,8 +16,18 @@ _RESULTS = {
     DType.F32: (DType.F32,),
     DType.BF16: (DType.F32, DType.BF16),
     DType.I8: (DType.I32,),
+    DType.I4X2: (DType.I32,),
 }
-_SUMS = {DType.F32: DType.F32, DType.BF16: DType.F32, DType.I8: DType.I32}
+_SUMS = {
+    DType.F32: DType.F32,
+    DType.BF16: DType.F32,
+    DType.I8: DType.I32,
+    DType.I4X2: DType.I32,
+}
+
+
+CODES = (DType.I8, DType.I4X2)
+"""Formats of whole numbers, whose sums are exact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +37,7 @@ class CubeProduct:
     Attributes:
         rows: Largest number of rows of ``x`` and ``y``.
         n: Columns of ``y``.
-        k: Terms of a sum.
+        k: Terms of a sum, of ``i4x2`` pairs of terms.
         batch: Matrices ``W``.
         dtype: Element format of ``x`` and ``W``.
         out_dtype: Element format of ``y``.
@@ -56,7 +66,7 @@ class CubeProduct:
 
     @property
     def sum_dtype(self) -> DType:
-        """Format of the sums in L0C: i32, which is exact, for i8, else f32."""
+        """Format of the sums in L0C: i32, which is exact, for codes, else f32."""
         return _SUMS[self.dtype]
 
     @property
@@ -77,7 +87,7 @@ def blocks_in_one_copy(product: CubeProduct) -> bool:
 
 def default_result(dtype: DType) -> DType:
     """Return the format a product of ``dtype`` has if nobody asks for another."""
-    return DType.I32 if dtype is DType.I8 else dtype
+    return DType.I32 if dtype in CODES else dtype
 
 
 def default_b_view(n: int, k: int, dtype: DType, b_layout: str, batch: int) -> MatrixView:
@@ -143,7 +153,7 @@ def _check_shape(family: str, product: CubeProduct) -> None:
             code="no-cube-format",
             reason=f"{family}: no instruction multiplies {product.dtype.value} by "
             f"{product.dtype.value} to {product.out_dtype.value}",
-            hint="supported: f32 to f32, bf16 to f32 or bf16, i8 to i32",
+            hint="supported: f32 to f32, bf16 to f32 or bf16, i8 and i4x2 to i32",
         )
 
 

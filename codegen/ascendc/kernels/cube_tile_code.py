@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.hardware_units import FRACTAL_ROWS, round_up
-from ascendfx.codegen.ascendc.kernels.cube_product import CubeProduct, blocks_in_one_copy
+from ascendfx.codegen.ascendc.kernels.cube_product import CODES, CubeProduct, blocks_in_one_copy
 from ascendfx.codegen.ascendc.kernels.cube_tile_plan import CubeMemory, CubeTile
 from ascendfx.ir.tensor_type import DType
 
@@ -17,6 +17,7 @@ _CPP_TYPE = {
     DType.F32: "float",
     DType.BF16: "bfloat16_t",
     DType.I8: "int8_t",
+    DType.I4X2: "int8_t",  # copies and loads move bytes
     DType.I32: "int32_t",
 }
 _QUANT_MODE = {DType.F32: "NoQuant", DType.BF16: "F322BF16", DType.I32: "NoQuant"}
@@ -94,6 +95,8 @@ def write_tile_code(out: CppWriter, code: TileCode) -> None:
 def _write_constants(out: CppWriter, code: TileCode) -> None:
     product, tile = code.product, code.tile
     w_n, w_k = _w_strides(product)
+    if product.dtype is DType.I4X2:
+        out.line("// Four-bit codes, two in a byte: terms are bytes, which Mmad alone takes apart.")
     out.line(f"using In = {_CPP_TYPE[product.dtype]};")
     out.line(f"using Out = {_CPP_TYPE[product.out_dtype]};")
     for name, value in (
@@ -238,14 +241,22 @@ def _write_load_w(out: CppWriter) -> None:
 def _write_multiply(out: CppWriter, product: CubeProduct) -> None:
     sums = _CPP_TYPE[product.sum_dtype]
     out.line("// y += x * W over the terms in L0; small products need the barrier (Mmad page).")
+    pairs = product.dtype is DType.I4X2
+    codes = ".ReinterpretCast<int4b_t>()" if pairs else ""
     with out.block(
         f"__aicore__ inline void Multiply(const LocalTensor<{sums}>& y, uint32_t terms, bool first)"
     ):
         out.line("LocalTensor<In> a = xL0.DeQue<In>();")
         out.line("LocalTensor<In> b = wL0.DeQue<In>();")
         out.line("MmadParams p;")
-        _write_fields(out, m="rows == 1 ? 2 : rows", n="columns", k="terms", cmatrixInitVal="first")
-        out.line("Mmad(y, a, b, p);")
+        _write_fields(
+            out,
+            m="rows == 1 ? 2 : rows",
+            n="columns",
+            k="2 * terms" if pairs else "terms",
+            cmatrixInitVal="first",
+        )
+        out.line(f"Mmad(y, a{codes}, b{codes}, p);")
         with out.block("if ((rows / 16) * (columns / 16) < 10)"):
             out.line("PipeBarrier<PIPE_M>();")
         out.line("xL0.FreeTensor(a);")
@@ -254,7 +265,7 @@ def _write_multiply(out: CppWriter, product: CubeProduct) -> None:
 
 def _write_store(out: CppWriter, product: CubeProduct) -> None:
     sums = _CPP_TYPE[product.sum_dtype]
-    rounded = "as they are" if product.dtype is DType.I8 else "rounded once"
+    rounded = "as they are" if product.dtype in CODES else "rounded once"
     out.line(f"// The sums to y, {rounded}.")
     with out.block("__aicore__ inline void Store(uint64_t to)"):
         out.line(f"LocalTensor<{sums}> y = yL0.DeQue<{sums}>();")

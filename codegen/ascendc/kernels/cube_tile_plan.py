@@ -25,11 +25,11 @@ _L1_TO_L0B = 128
 _L2_BYTES_PER_SECOND = 4.94e12  # of the chip; sample data_copy: GM to L1 with ND to NZ, hits in L2
 _MTE1_CYCLES = 50  # head of one LoadData
 _MMAD_CYCLES = 20  # head of one Mmad
-_CUBE_K = {DType.BF16: 16, DType.F32: 4, DType.I8: 32}  # terms per cycle and fractal
+_CUBE_K = {DType.BF16: 16, DType.F32: 4, DType.I8: 32, DType.I4X2: 32}  # per cycle and fractal
 _ROW_TILES = (16, 32, 64, 128, 256)
 _MODEL_ERROR = 0.05  # relative; how near the model comes to the published profile of the GEMM
 _MAX_COLUMNS = 256
-_MAX_L0_K = {DType.BF16: 256, DType.F32: 256, DType.I8: 512}
+_MAX_L0_K = {DType.BF16: 256, DType.F32: 256, DType.I8: 512, DType.I4X2: 512}
 _WIDE_K = 64  # k steps above this are multiples of it: 128 or 256 bytes of a row
 _MAX_STEPS = 16  # l1_k is at most this many l0_k
 
@@ -41,7 +41,7 @@ class CubeTile:
     Attributes:
         m: Rows, a multiple of 16.
         n: Columns, a multiple of 16.
-        l1_k: k step of one copy to L1, a multiple of 16, for i8 of 32.
+        l1_k: k step of one copy to L1, a multiple of 16, for codes of 32.
         l0_k: k step of one Mmad, a multiple as well, not above ``l1_k``.
         x_stays: All of ``x`` lies in L1 for the whole kernel; only ``W`` streams.
     """

@@ -74,9 +74,9 @@ def plan_gather_rows(
     """Choose rows per step; a row longer than a step is moved in pieces.
 
     Raises:
-        GraphError: A size is not positive, or the format is none of f32, bf16, i32 and i8.
+        GraphError: A size is not positive, or the format is none of f32, bf16, i32, i8 and i4x2.
     """
-    if dtype not in (DType.I32, DType.I8):
+    if dtype not in (DType.I32, DType.I8, DType.I4X2):
         check_dtype("gather-rows", dtype)
     check_positive("gather-rows", columns=columns, table_rows=table_rows, rows=rows.capacity)
     blocks = blocks_for(rows.capacity, target)

@@ -36,13 +36,15 @@ class GroupedMatmulPlan:
     """How the products of all experts are cut.
 
     Attributes:
-        product: Shapes, formats and views; ``rows`` is the capacity of pairs (token, expert),
+        each: Rows of ``x`` for each pair (token, expert).
+        product: Shapes, formats and views; ``rows`` is the capacity of rows of all pairs,
             ``batch`` the number of experts.
         tile: Tile sizes.
         memory: Local bytes of a tile.
         blocks: Cube cores in use; the tiles of all experts are dealt out in turn.
     """
 
+    each: int
     product: CubeProduct
     tile: CubeTile
     memory: CubeMemory
@@ -63,40 +65,43 @@ def plan_grouped_matmul(
     b: MatrixView | None = None,
     y: MatrixView | None = None,
     tile: CubeTile | None = None,
+    each: int = 1,
 ) -> GroupedMatmulPlan:
     """Choose the cut of one product per expert for ``target``.
 
     Args:
-        pairs: Largest number of rows of ``x``, all experts together.
+        pairs: Largest number of pairs (token, expert), all experts together.
         experts: Matrices ``W``.
         n: Columns of ``y``.
         k: Terms of a sum.
-        dtype: Element format of ``x`` and ``W``: f32, bf16 or i8.
+        dtype: Element format of ``x`` and ``W``: f32, bf16, i8 or i4x2.
         target: The chip.
-        out_dtype: Element format of ``y``; by default that of ``x``, i32 for i8.
+        out_dtype: Element format of ``y``; by default that of ``x``, i32 for codes.
         b_layout: ``nk`` or ``nz``, see `CubeProduct`.
-        a: Where ``x`` lies; by default dense ``[pairs, k]``.
+        a: Where ``x`` lies; by default dense ``[each * pairs, k]``.
         b: Where ``W`` lies; by default dense, one matrix per expert.
-        y: Where ``y`` lies; by default dense ``[pairs, n]``.
+        y: Where ``y`` lies; by default dense ``[each * pairs, n]``.
         tile: Tile sizes instead of the modelled best.
+        each: Rows of ``x`` for each pair.
 
     Raises:
         GraphError: The engines cannot do it, see `check_product` and `check_tile`.
     """
+    rows = each * pairs
     product = CubeProduct(
-        rows=pairs,
+        rows=rows,
         n=n,
         k=k,
         batch=experts,
         dtype=dtype,
         out_dtype=out_dtype or default_result(dtype),
         b_layout=b_layout,
-        a=a or dense(pairs, k),
+        a=a or dense(rows, k),
         b=b or default_b_view(n, k, dtype, b_layout, experts),
-        y=y or dense(pairs, n),
+        y=y or dense(rows, n),
     )
     check_product(_FAMILY, product, result_batch=1)
-    chosen = tile or choose_tile(_average_load(product), target, x_may_stay=False)
+    chosen = tile or choose_tile(_average_load(product, pairs), target, x_may_stay=False)
     if chosen.x_stays:
         raise GraphError(
             code="tile-shape",
@@ -105,13 +110,13 @@ def plan_grouped_matmul(
         )
     check_tile(_FAMILY, product, chosen, target)
     memory = tile_memory(product, chosen, target)
-    return GroupedMatmulPlan(product, chosen, memory, target.cube_cores)
+    return GroupedMatmulPlan(each, product, chosen, memory, target.cube_cores)
 
 
 def emit_grouped_matmul(plan: GroupedMatmulPlan, name: str) -> Kernel:
     """Return the kernel; arguments ``x, w, group_ends, y``.
 
-    ``group_ends`` holds for every expert the number of rows of all experts up to it.
+    ``group_ends`` holds for every expert the number of pairs of all experts up to it.
     """
     x, w, ends, y = arguments = _arguments(plan)
     code = TileCode(plan.product, plan.tile, plan.memory, (x.elements, w.elements, y.elements))
@@ -124,9 +129,9 @@ def emit_grouped_matmul(plan: GroupedMatmulPlan, name: str) -> Kernel:
     return Kernel(name, _FAMILY, KernelKind.CUBE, plan.blocks, arguments, out.text())
 
 
-def _average_load(product: CubeProduct) -> CubeProduct:
+def _average_load(product: CubeProduct, pairs: int) -> CubeProduct:
     """Return the batched product that stands for evenly spread pairs when tiles are compared."""
-    active = min(product.batch, product.rows)
+    active = min(product.batch, pairs)
     return CubeProduct(
         rows=-(-product.rows // active),
         n=product.n,
@@ -187,7 +192,8 @@ def _write_walk(out: CppWriter, plan: GroupedMatmulPlan, ends: KernelArgument) -
     out.line("const uint64_t nEnd = (N + TILE_N - 1) / TILE_N * TILE_N;  // over row tiles")
     out.line("uint64_t begin = 0;")
     with out.block(f"for (uint64_t e = 0; e < {product.batch}; ++e)"):
-        out.line("const uint64_t end = endsGm.GetValue(e);")
+        times = f"{plan.each} * " if plan.each > 1 else ""
+        out.line(f"const uint64_t end = {times}endsGm.GetValue(e);")
         with out.block("for (uint64_t m = begin; m < end; m += TILE_M)"):
             with out.block(f"for (; n < N; n += {plan.blocks} * TILE_N)"):
                 out.line(f"const uint64_t wFrom = {_from(b.offset)}e * {b.batch_stride} + n * W_N;")

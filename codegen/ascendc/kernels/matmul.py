@@ -42,7 +42,8 @@ class MatmulPlan:
     """How one matrix product is cut.
 
     Attributes:
-        rows: Rows of ``x``; a `DeviceSize` is read when the kernel starts.
+        rows: What is counted; a `DeviceSize` is read when the kernel starts.
+        each: Rows of ``x`` for each of them.
         product: Shapes, formats, layout and views.
         tile: Tile sizes.
         memory: Local bytes of a tile.
@@ -50,6 +51,7 @@ class MatmulPlan:
     """
 
     rows: DeviceSize | int
+    each: int
     product: CubeProduct
     tile: CubeTile
     memory: CubeMemory
@@ -70,27 +72,29 @@ def plan_matmul(
     b: MatrixView | None = None,
     y: MatrixView | None = None,
     tile: CubeTile | None = None,
+    each: int = 1,
 ) -> MatmulPlan:
     """Choose the cut of ``y[b] = x[b] · W[b]ᵀ`` for ``target``.
 
     Args:
-        rows: Rows of every ``x[b]``; zero is allowed on the device.
+        rows: Rows of every ``x[b]``, or what has ``each`` rows; zero is allowed on the device.
         n: Columns of ``y``.
         k: Terms of a sum.
-        dtype: Element format of ``x`` and ``W``: f32, bf16 or i8.
+        dtype: Element format of ``x`` and ``W``: f32, bf16, i8 or i4x2.
         target: The chip.
-        out_dtype: Element format of ``y``; by default that of ``x``, i32 for i8.
+        out_dtype: Element format of ``y``; by default that of ``x``, i32 for codes.
         batch: Independent products.
         b_layout: ``nk`` or ``nz``, see `CubeProduct`.
         a: Where ``x`` lies; by default dense ``[batch, rows, k]``.
         b: Where ``W`` lies; by default dense.
         y: Where ``y`` lies; by default dense ``[batch, rows, n]``.
         tile: Tile sizes instead of the modelled best.
+        each: Rows of ``x[b]`` for each of ``rows``.
 
     Raises:
         GraphError: The engines cannot do it, see `check_product` and `check_tile`.
     """
-    capacity = rows.capacity if isinstance(rows, DeviceSize) else rows
+    capacity = each * (rows.capacity if isinstance(rows, DeviceSize) else rows)
     product = CubeProduct(
         rows=capacity,
         n=n,
@@ -108,7 +112,7 @@ def plan_matmul(
     check_tile(_FAMILY, product, chosen, target)
     tiles = batch * -(-capacity // chosen.m) * -(-n // chosen.n)
     memory = tile_memory(product, chosen, target)
-    return MatmulPlan(rows, product, chosen, memory, min(tiles, target.cube_cores))
+    return MatmulPlan(rows, each, product, chosen, memory, min(tiles, target.cube_cores))
 
 
 def emit_matmul(plan: MatmulPlan, name: str) -> Kernel:
@@ -149,10 +153,11 @@ def _arguments(plan: MatmulPlan) -> tuple[KernelArgument, ...]:
 
 def _write_head(out: CppWriter, plan: MatmulPlan, name: str, code: TileCode) -> None:
     product = plan.product
+    times = f"{plan.each} * " if plan.each > 1 else ""
     rows = (
-        f"rows = sizes[{plan.rows.slot}] <= {plan.rows.capacity:,}"
+        f"rows = {times}sizes[{plan.rows.slot}] <= {product.rows:,}"
         if isinstance(plan.rows, DeviceSize)
-        else f"rows {plan.rows:,}"
+        else f"rows {product.rows:,}"
     )
     out.lines(
         (
@@ -173,9 +178,10 @@ def _write_walk(out: CppWriter, plan: MatmulPlan) -> None:
     if isinstance(plan.rows, DeviceSize):
         out.line("GlobalTensor<int32_t> sizesGm;")
         out.line(f"sizesGm.SetGlobalBuffer((__gm__ int32_t*)sizes, {SIZES_ELEMENTS});")
-        out.line(f"const uint32_t rows = sizesGm.GetValue({plan.rows.slot});")
+        times = f"{plan.each} * " if plan.each > 1 else ""
+        out.line(f"const uint32_t rows = {times}sizesGm.GetValue({plan.rows.slot});")
     else:
-        out.line(f"const uint32_t rows = {plan.rows};")
+        out.line(f"const uint32_t rows = {plan.product.rows};")
     out.line("const uint32_t nTiles = (N + TILE_N - 1) / TILE_N;")
     out.line("const uint32_t mTiles = (rows + TILE_M - 1) / TILE_M;")
     batch = "" if plan.product.batch == 1 else f"{plan.product.batch} * "

@@ -25,6 +25,7 @@ CPP_TYPE: Mapping[DType, str] = {
     DType.BF16: "bfloat16_t",
     DType.I32: "int32_t",
     DType.I8: "int8_t",
+    DType.I4X2: "int8_t",  # bytes, but for the cast that makes them
 }
 
 _LARGEST_F32 = (2 - 2.0**-23) * 2.0**127

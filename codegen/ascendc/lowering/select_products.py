@@ -15,7 +15,7 @@ from ascendfx.codegen.ascendc.lowering.step import KernelStep, Operand
 from ascendfx.codegen.ascendc.lowering.view import View, reshape_view
 from ascendfx.ir.graph import Value
 from ascendfx.ir.size import Dim, bind_size, product
-from ascendfx.ir.tensor_type import TensorType
+from ascendfx.ir.tensor_type import DType, TensorType
 
 
 def select_linear(context: GraphContext, position: int) -> KernelStep:
@@ -32,6 +32,9 @@ def select_linear(context: GraphContext, position: int) -> KernelStep:
     shape = context.graph.type_of(x).shape
     if a is not None and result is not None:
         views = (_matrix(context, a, position), _matrix(context, result, position))
+        if context.view(x).dtype is DType.I4X2 and len(shape) > 2:  # axes
+            digits = _known(context, position, shape[-2])
+            return _matmul(context, position, (product(shape[:-2]), 1, n, k), views, each=digits)
         return _matmul(context, position, (product(shape[:-1]), 1, n, k), views)
     if len(shape) != 3 or not isinstance(shape[1], int):
         raise context.refusal(position, f"rows of {shape} have no regular distance in memory")
@@ -70,7 +73,13 @@ def select_grouped_linear(context: GraphContext, position: int) -> KernelStep:
     """
     x, w, ends = context.node(position).operands
     experts, n, k = _numbers(context, position, context.graph.type_of(w))
-    pairs = context.rows(context.graph.type_of(x).shape[0], position)
+    shape = context.graph.type_of(x).shape
+    pairs = context.rows(shape[0], position)
+    each = _known(context, position, product(shape[1:-1]))
+    a = rows_and_columns(context, context.view(x), k)
+    result = rows_and_columns(context, context.view(Value(position)), n)
+    if a is None or result is None:
+        raise context.refusal(position, f"rows of {shape} have no regular distance in memory")
     weight = _weight(context, w, position)
     dtype = context.view(x).dtype
     plan = plan_grouped_matmul(
@@ -81,8 +90,9 @@ def select_grouped_linear(context: GraphContext, position: int) -> KernelStep:
         dtype=dtype,
         target=context.target,
         b_layout="nz" if weight.layout == "nz" else "nk",
-        a=_matrix(context, context.view(x), position),
-        y=_matrix(context, context.view(Value(position)), position),
+        a=_matrix(context, a, position),
+        y=_matrix(context, result, position),
+        each=each,
     )
     return KernelStep(
         plan=plan,
@@ -104,6 +114,8 @@ def _matmul(
     position: int,
     sizes: tuple[Dim, int, int, int],
     views: tuple[MatrixView, MatrixView],
+    *,
+    each: int = 1,
 ) -> KernelStep:
     x, w = context.node(position).operands
     rows, batch, n, k = sizes
@@ -125,6 +137,7 @@ def _matmul(
         a=views[0],
         b=replace(b, batch_stride=0) if shared else b,
         y=views[1],
+        each=each,
     )
     times = f"_b{batch}" if batch > 1 else ""
     return KernelStep(
@@ -135,6 +148,17 @@ def _matmul(
         position=position,
         covers=(position,),
     )
+
+
+def _known(context: GraphContext, position: int, each: Dim) -> int:
+    """Return how many rows stand for a counted one.
+
+    Raises:
+        GraphError: That is not known now.
+    """
+    if not isinstance(each, int):
+        raise context.refusal(position, f"{each} rows for each counted one are not known now")
+    return each
 
 
 def _weight(context: GraphContext, w: Value, position: int) -> Operand:

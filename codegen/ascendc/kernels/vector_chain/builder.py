@@ -77,10 +77,18 @@ class Repeated:
     groups: int
 
 
+@dataclass(frozen=True, slots=True)
+class Digits:
+    """Whole numbers as two lines of four-bit digits; they are written, and nothing else."""
+
+    high: Local
+    low: Local
+
+
 _FEW_GROUPS = 4
 """Up to here a repeated line is written once per group instead of being repeated locally."""
 
-Operand = Number | View | Local | Parts | Repeated
+Operand = Number | View | Local | Parts | Repeated | Digits
 
 
 class ChainBuilder:
@@ -121,6 +129,9 @@ class ChainBuilder:
             case Repeated():
                 inner = self.layout(operand.operand)
                 return line_layout(operand.groups, inner.columns, per_row=inner.per_row)
+            case Digits():
+                inner = self.layout(operand.high)
+                return line_layout(2, inner.columns // 2, per_row=inner.per_row)
             case Number():
                 return Layout(Form.BLOCK, per_row=False, groups=1, columns=1)
 
@@ -135,6 +146,8 @@ class ChainBuilder:
                 return self._load(operand)
             case Parts():
                 return self._join(operand)
+            case Digits():
+                raise OpTypeError("digits of codes are written, and not computed with")
             case Repeated():
                 source = self.local(operand.operand)
                 if self.layouts[source.step].form is not Form.LINE:
@@ -313,30 +326,44 @@ class ChainBuilder:
         self, argument: str, operand: Operand, view: GlobalView, dtype: DType = DType.F32
     ) -> None:
         """Append the copies that write an operand to a view of an argument of format ``dtype``."""
-        if isinstance(operand, Parts):
-            start = 0
-            for part in operand.parts:
-                columns = self.layout(part).columns
-                self.store(argument, part, view.part(start, columns), dtype)
-                start += columns
-            return
-        if isinstance(operand, Repeated) and operand.groups <= _FEW_GROUPS:
-            for group in range(operand.groups):
-                self.store(argument, operand.operand, view.lines(group, 1), dtype)
-            return
         if isinstance(operand, Number):
             raise OpTypeError("a constant is no result")
+        places = self._places(operand, view)
+        if places is not None:
+            for part, place in places:
+                self.store(argument, part, place, dtype)
+            return
         source = self.local(operand)
         layout = self.layouts[source.step]
         if layout.form is Form.SCALAR and not view.is_dense:
             raise OpTypeError("single columns of a longer row are not written one by one")
         if not layout.per_row:
             raise OpTypeError("a value that is the same for all rows is no result")
-        if dtype is DType.I8:  # by way of half, which holds every code
+        if dtype in (DType.I8, DType.I4X2):  # by way of half, which holds every code
             source = self._add(Narrow(source.step, DType.F16), layout)
         self.steps.append(Store(argument, source.step, view))
         self.layouts.append(layout)
         self.origins.append("")
+
+    def _places(
+        self, operand: Operand, view: GlobalView
+    ) -> list[tuple[Operand, GlobalView]] | None:
+        """Return what is written where, or None if it is the operand as a whole."""
+        match operand:
+            case Parts():
+                places: list[tuple[Operand, GlobalView]] = []
+                start = 0
+                for part in operand.parts:
+                    columns = self.layout(part).columns
+                    places.append((part, view.part(start, columns)))
+                    start += columns
+                return places
+            case Repeated() if operand.groups <= _FEW_GROUPS:
+                return [(operand.operand, view.lines(i, 1)) for i in range(operand.groups)]
+            case Digits():
+                return [(operand.high, view.lines(0, 1)), (operand.low, view.lines(1, 1))]
+            case _:
+                return None
 
 
 def all_numbers(operands: Iterable[Operand]) -> bool:

@@ -1,11 +1,35 @@
 """Text of casts between lines that may stand at different distances."""
 
+from dataclasses import dataclass
+
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.kernels.vector_chain.layout import Form, Layout
 from ascendfx.codegen.ascendc.kernels.vector_chain.tile_text import TileText
 
-Lines = tuple[str, int]
-"""A local tensor and its elements from line to line."""
+_PAIRS = ".ReinterpretCast<int4b_t>()"
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Lines of a local tensor.
+
+    Attributes:
+        tensor: Its name.
+        pitch: From line to line, in elements of the cast.
+        pairs: Whether the tensor is of bytes that hold two elements each.
+    """
+
+    tensor: str
+    pitch: int
+    pairs: bool = False
+
+    def line(self, number: str) -> str:
+        """Return a line; places are counted in bytes, as the type of half bytes is not."""
+        step = self.pitch // 2 if self.pairs else self.pitch
+        return f"{self.tensor}[{number} * {step}]{_PAIRS if self.pairs else ''}"
+
+    def __str__(self) -> str:
+        return f"{self.tensor}{_PAIRS if self.pairs else ''}"
 
 
 def write_cast(
@@ -20,12 +44,13 @@ def write_cast(
         sides: Target and source.
         mode: Of rounding.
     """
-    (target, to), (source, from_) = sides
-    if layout.form is Form.SCALAR or to == from_ == layout.pitch or text.plan.tile.piece:
+    target, source = sides
+    together = target.pitch == source.pitch == layout.pitch
+    if layout.form is Form.SCALAR or together or text.plan.tile.piece:
         out.line(f"Cast({target}, {source}, RoundMode::{mode}, {text.elements(layout)});")
         return
     with out.block(f"for (uint32_t line = 0; line < {text.lines(layout)}; ++line)"):
         out.line(
-            f"Cast({target}[line * {to}], {source}[line * {from_}], RoundMode::{mode}, "
+            f"Cast({target.line('line')}, {source.line('line')}, RoundMode::{mode}, "
             f"{layout.pitch});"
         )

@@ -5,11 +5,17 @@ from dataclasses import replace
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.kernels.vector_chain.cast_text import Lines, write_cast
 from ascendfx.codegen.ascendc.kernels.vector_chain.layout import Form, GlobalView, Layout
-from ascendfx.codegen.ascendc.kernels.vector_chain.plan import queue_name, queue_pitch
+from ascendfx.codegen.ascendc.kernels.vector_chain.plan import (
+    queue_name,
+    queue_pitch,
+    stored_columns,
+)
 from ascendfx.codegen.ascendc.kernels.vector_chain.program import Load, Store
 from ascendfx.codegen.ascendc.kernels.vector_chain.tile_text import TileText, index, times
 from ascendfx.codegen.ascendc.kernels.vector_kernel import CPP_TYPE, through_queue
 from ascendfx.ir.tensor_type import DType
+
+_BY_WAY_OF_HALF = (DType.I8, DType.I4X2)
 
 
 def write_load(out: CppWriter, text: TileText, i: int, step: Load) -> None:
@@ -28,7 +34,8 @@ def write_load(out: CppWriter, text: TileText, i: int, step: Load) -> None:
     if dtype is DType.F32:
         out.line(f"DataCopy(v{i}, {local}, {text.elements(layout)});")
     else:
-        sides = (_converted(f"v{i}", layout, dtype), (local, queue_pitch(layout.columns, dtype)))
+        landed = Lines(local, queue_pitch(layout.columns, dtype))
+        sides = (_converted(f"v{i}", layout, dtype), landed)
         write_cast(out, text, layout, sides, "CAST_RINT" if dtype is DType.I32 else "CAST_NONE")
     out.line(f"{queue}.FreeTensor({local});")
 
@@ -36,23 +43,26 @@ def write_load(out: CppWriter, text: TileText, i: int, step: Load) -> None:
 def write_store(out: CppWriter, text: TileText, i: int, step: Store) -> None:
     """Round a value to its argument's format and copy it out."""
     dtype, layout = text.dtype(step.argument), text.layout(i)
+    stored = replace(layout, columns=stored_columns(layout, dtype))
     queue, local = queue_name(step, dtype), f"{step.argument}Local{i}"
     with through_queue(out, queue, local, CPP_TYPE[dtype]):
         if dtype is DType.F32:
             out.line(f"DataCopy({local}, v{step.source}, {text.elements(layout)});")
         else:
             source = _converted(f"v{step.source}", layout, dtype)
-            sides = ((local, queue_pitch(layout.columns, dtype)), source)
-            write_cast(out, text, layout, sides, "CAST_NONE" if dtype is DType.I8 else "CAST_RINT")
-    _write_transfer(out, text, step.argument, step.view, layout, local, inward=False)
+            pairs, pitch = dtype is DType.I4X2, queue_pitch(stored.columns, dtype)
+            queued = Lines(local, 2 * pitch if pairs else pitch, pairs)
+            mode = "CAST_NONE" if dtype in _BY_WAY_OF_HALF else "CAST_RINT"
+            write_cast(out, text, layout, (queued, source), mode)
+    _write_transfer(out, text, step.argument, step.view, stored, local, inward=False)
     out.line(f"{queue}.FreeTensor({local});")
 
 
 def _converted(value: str, layout: Layout, dtype: DType) -> Lines:
     """Return what a queue of format ``dtype`` is cast from or to: f32, but half for codes."""
-    if dtype is DType.I8:
-        return f"{value}.ReinterpretCast<half>()", layout.half_pitch
-    return value, layout.pitch
+    if dtype in _BY_WAY_OF_HALF:
+        return Lines(f"{value}.ReinterpretCast<half>()", layout.half_pitch)
+    return Lines(value, layout.pitch)
 
 
 def _write_transfer(

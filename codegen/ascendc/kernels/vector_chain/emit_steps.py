@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.hardware_units import BLOCK_FLOATS, MAX_REPEAT_STRIDE, REPEAT_FLOATS
-from ascendfx.codegen.ascendc.kernels.vector_chain.cast_text import write_cast
+from ascendfx.codegen.ascendc.kernels.vector_chain.cast_text import Lines, write_cast
 from ascendfx.codegen.ascendc.kernels.vector_chain.layout import Form, Layout
 from ascendfx.codegen.ascendc.kernels.vector_chain.program import (
     Apply,
@@ -53,12 +53,13 @@ def write_step(out: CppWriter, text: TileText, i: int, step: Step) -> None:  # n
         case Combine():
             _write_combine(out, text, i, step)
         case Narrow():
-            narrow = (f"v{i}.ReinterpretCast<{CPP_TYPE[step.dtype]}>()", _half_pitch(layout, step))
-            write_cast(out, text, layout, (narrow, (f"v{step.source}", layout.pitch)), "CAST_RINT")
+            tensor = f"v{i}.ReinterpretCast<{CPP_TYPE[step.dtype]}>()"
+            sides = Lines(tensor, _half_pitch(layout, step)), Lines(f"v{step.source}", layout.pitch)
+            write_cast(out, text, layout, sides, "CAST_RINT")
         case Widen():
             narrow = f"v{step.source}.ReinterpretCast<{CPP_TYPE[step.dtype]}>()"
-            source = (narrow, _half_pitch(layout, step))
-            write_cast(out, text, layout, ((f"v{i}", layout.pitch), source), "CAST_NONE")
+            sides = Lines(f"v{i}", layout.pitch), Lines(narrow, _half_pitch(layout, step))
+            write_cast(out, text, layout, sides, "CAST_NONE")
         case Reduce():
             _write_reduce(out, text, i, step)
         case Pack():

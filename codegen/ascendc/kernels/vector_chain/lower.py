@@ -13,6 +13,7 @@ from ascendfx.codegen.ascendc.kernels.vector_chain.builder import (
     View,
     all_numbers,
 )
+from ascendfx.codegen.ascendc.kernels.vector_chain.digits import split_codes
 from ascendfx.codegen.ascendc.kernels.vector_chain.elementwise import ELEMENTWISE, Lowering
 from ascendfx.codegen.ascendc.kernels.vector_chain.layout import GlobalView
 from ascendfx.codegen.ascendc.kernels.vector_chain.program import Argument, ChainProgram
@@ -33,10 +34,10 @@ _FORMATS = (DType.F32, DType.BF16)
 _READ = (*_FORMATS, DType.I32, DType.I8)
 """Formats of inputs; integers are only moved and cast."""
 
-_WRITTEN = (*_FORMATS, DType.I8)
+_WRITTEN = (*_FORMATS, DType.I8, DType.I4X2)
 
 _CASTS = {
-    **dict.fromkeys(_FORMATS, _WRITTEN),
+    **dict.fromkeys(_FORMATS, (*_FORMATS, DType.I8)),
     DType.I32: (DType.F32,),  # to bf16 it would be rounded twice
     DType.I8: _FORMATS,
 }
@@ -46,6 +47,7 @@ COMPUTING: Mapping[type[Op], Lowering] = {
     **ELEMENTWISE,
     **REDUCTIONS,
     ops.Rotary: lower_rotary,
+    ops.SplitCodes: split_codes,
 }
 """Operations that become vector instructions; the others of a chain only move data."""
 
@@ -321,6 +323,8 @@ def _axis_reason(op: Op, types: tuple[TensorType, ...]) -> str | None:
             return f"the reduction is over {op.axes}, not over the last axis"
         if not op.keep and last > 1:
             return "the reduced axis of a value with groups does not stay"
+    if isinstance(op, ops.SplitCodes) and last != 1:
+        return "only one line of codes in a row is split into digits"
     if isinstance(op, ops.Softmax) and (op.axis != last or last == 0):
         return f"the softmax is along axis {op.axis}, not along the last"
     if isinstance(op, ops.Concat) and (op.axis != last or last == 0):

@@ -13,7 +13,7 @@ from ascendfx.codegen.ascendc.hardware_units import (
 )
 from ascendfx.codegen.ascendc.kernel import DeviceSize
 from ascendfx.codegen.ascendc.kernels.reduction_work import reduce_max_work_elements
-from ascendfx.codegen.ascendc.kernels.vector_chain.layout import Form
+from ascendfx.codegen.ascendc.kernels.vector_chain.layout import Form, Layout
 from ascendfx.codegen.ascendc.kernels.vector_chain.lower import lower_graph
 from ascendfx.codegen.ascendc.kernels.vector_chain.places import (
     Places,
@@ -48,6 +48,7 @@ _QUEUE_NAMES = {
     DType.BF16: "Bfloat",
     DType.I32: "Integer",
     DType.I8: "Code",
+    DType.I4X2: "Pair",
 }
 
 _QUEUES = (BufferKind.INPUT, BufferKind.OUTPUT)
@@ -272,7 +273,12 @@ def queue_bytes(program: ChainProgram, i: int, dtype: DType, tile: Tile) -> int:
     lines = (tile.rows if layout.per_row else 1) * layout.groups
     if layout.form is Form.SCALAR:
         return round_up(lines * dtype.bytes, BLOCK_BYTES)
-    return lines * queue_pitch(layout.columns, dtype) * dtype.bytes
+    return lines * queue_pitch(stored_columns(layout, dtype), dtype) * dtype.bytes
+
+
+def stored_columns(layout: Layout, dtype: DType) -> int:
+    """Return the elements of a line in its argument's format: half as many if they are pairs."""
+    return layout.columns // 2 if dtype is DType.I4X2 else layout.columns
 
 
 def queue_pitch(columns: int, dtype: DType) -> int:

@@ -147,7 +147,7 @@ class Relabel:
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """Round to the argument's format and copy out; int8 from halves."""
+    """Round to the argument's format and copy out; codes from halves."""
 
     argument: str
     source: int
@@ -208,7 +208,8 @@ class ChainProgram:
     def works_on_columns_alone(self) -> bool:
         """Whether every column can be computed without its neighbours, one line per row."""
         columns = {each.columns for each in self.layouts if each.form is Form.LINE}
-        plain = all(isinstance(step, _OF_ONE_COLUMN) for step in self.steps)
+        pairs = any(each.dtype is DType.I4X2 for each in self.outputs)
+        plain = not pairs and all(isinstance(step, _OF_ONE_COLUMN) for step in self.steps)
         return plain and len(columns) == 1 and all(each.groups == 1 for each in self.layouts)
 
 
