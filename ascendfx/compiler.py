@@ -84,9 +84,10 @@ def compile(  # noqa: A001  # the field's name for it
         strategy: ``"ordered"`` applies rules in a fixed order, ``"search"`` looks for the cheapest
             form of each plan under the cost model of the target (needs egglog).
         quant: ``"w8a8"``: attention, experts and dense layers multiply eight-bit codes, made of
-            weights by output channel and of their inputs token by token, without data. Other
-            choices: lines of `SiteLine`, the first one that fits a weight decides. None: numbers
-            are those of the model, unless its weights come as codes.
+            weights by output channel and of their inputs token by token, without data;
+            ``"w4a8"``: four bits for the weights of routed experts. Other choices: lines of
+            `SiteLine`, the first one that fits a weight decides. None: numbers are those of the
+            model, unless its weights come as codes.
         rules: Rules of your own that `ascendfx.rules.register` has checked; they are applied where
             the operations are raised, before the caches are placed.
         passes: Passes of your own (`ascendfx.passes.graph_pass.ProgramPass`), applied after the

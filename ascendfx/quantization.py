@@ -48,7 +48,7 @@ from ascendfx.quant_passes.formats.integer import Integer
 from ascendfx.quant_passes.formats.normal_float4 import FP4, NF4
 from ascendfx.quant_passes.formats.registry import format_named, register_format
 from ascendfx.quant_passes.formats.vector_codebook import VectorCodebook
-from ascendfx.quant_passes.insertion.site_form import W8A8, SiteForm, SiteLine
+from ascendfx.quant_passes.insertion.site_form import W4A8, W8A8, SiteForm, SiteLine
 from ascendfx.quant_passes.policy.read_recipe import read_recipe, recipe_of
 from ascendfx.quant_passes.policy.recipe import (
     Calibration,
@@ -101,6 +101,7 @@ __all__ = [
     "OMNIQUANT",
     "OPTIQUANT",
     "OPTIQUANT_SSZ",
+    "W4A8",
     "W8A8",
     "ActivationClipping",
     "Affine",

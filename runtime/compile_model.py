@@ -23,6 +23,7 @@ from ascendfx.quant_passes.insertion.chosen_lines import (
     check_quantized,
     chosen_lines,
     delivered_lines,
+    draft_lines,
 )
 from ascendfx.quant_passes.insertion.insert_quantization import InsertQuantization
 from ascendfx.quant_passes.insertion.site_form import SiteLine
@@ -130,13 +131,16 @@ def compile_model(
         else None
     )
     rewriting = Rewriting(writer, verifier, progress)
-    lines = (*delivered_lines(captured.source.keys()), *lines)
-    quantizing = (InsertQuantization(lines),) if lines else ()
+    delivered = delivered_lines(captured.source.keys(), captured.source.dtype)
+    quantizing, quantizing_drafts = (
+        (InsertQuantization((*delivered, *each)),) if delivered or each else ()
+        for each in (lines, draft_lines(quant))
+    )
     serving, misses = rewriting.run("serving", captured.program, (*to_serving, *quantizing))
     if quantizing:
         check_quantized(serving)
     lowering = Lowering(chip, limits, writer, progress)
-    drafts = serve_drafts(captured.drafts, rewriting, (*TO_SERVING, *quantizing))
+    drafts = serve_drafts(captured.drafts, rewriting, (*TO_SERVING, *quantizing_drafts))
     programs: dict[str, Program] = {}
     steps: dict[str, Program] = {}
     lowered: dict[str, LaunchPlan] = {}

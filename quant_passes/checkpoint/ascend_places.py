@@ -91,7 +91,8 @@ def _place(stored: StoredArrays, name: str, kind: str) -> WeightPlace:
             place = names.sibling(name, part)
             require_shape(place, part_of(stored, place, name), (size,), why)
     by_token = kind in {names.W8A8_DYNAMIC, names.W4A8_DYNAMIC}
-    return WeightPlace(shape, None, partial(_read, stored, name, kind, grain), by_token)
+    bits = 4 if kind == names.W4A8_DYNAMIC else 8
+    return WeightPlace(shape, None, partial(_read, stored, name, kind, grain), by_token, bits)
 
 
 def _read(stored: StoredArrays, name: str, kind: str, grain: Granularity) -> SavedWeight:

@@ -124,7 +124,7 @@ def _place(stored: StoredArrays, module: str, group: Mapping[str, Any]) -> Weigh
         and f"{module}.weight_zero_point" not in stored
     )
     read = partial(_read, _Stored(stored, module, shape, form, grain, inputs))
-    return WeightPlace(shape, None, read, by_token)
+    return WeightPlace(shape, None, read, by_token, int(form.bits))
 
 
 def _read(of: _Stored) -> SavedWeight:

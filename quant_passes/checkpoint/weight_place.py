@@ -42,13 +42,15 @@ class WeightPlace:
         format: Element format; None if codes are stored.
         load: Reads and checks it.
         by_token: Whether it is integers with a scale per row, and inputs are int8 with a scale per
-            token: what int8 products of the chip compute.
+            token: what products of codes compute on the chip.
+        bits: Of these integers.
     """
 
     shape: tuple[int, ...]
     format: np.dtype[Any] | None
     load: Callable[[], SavedWeight]
     by_token: bool = False
+    bits: int = 8
 
 
 WeightPlaces: TypeAlias = dict[str, WeightPlace]

@@ -1,6 +1,6 @@
 """What ``quant=`` of a compilation means: the lines by which forms are given to projections."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -8,11 +8,14 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import DType
 from ascendfx.quant_passes.insertion.codes_of_weight import codes_name
-from ascendfx.quant_passes.insertion.site_form import W8A8, SiteForm, SiteLine
+from ascendfx.quant_passes.insertion.site_form import W4A8, W8A8, SiteForm, SiteLine
 from ascendfx.quant_passes.insertion.sites import PRODUCTS, sites_of
 
-PRESETS: Mapping[str, tuple[SiteLine, ...]] = {"w8a8": W8A8}
+PRESETS: Mapping[str, tuple[SiteLine, ...]] = {"w4a8": W4A8, "w8a8": W8A8}
 """Lines by the name of a preset."""
+
+_OF_DRAFTS: Mapping[str, tuple[SiteLine, ...]] = {"w4a8": W8A8}
+"""Lines of presets for draft layers, where they are others."""
 
 
 def chosen_lines(quant: str | Sequence[SiteLine] | None) -> tuple[SiteLine, ...]:
@@ -43,16 +46,35 @@ def chosen_lines(quant: str | Sequence[SiteLine] | None) -> tuple[SiteLine, ...]
     return tuple(quant)
 
 
-def delivered_lines(keys: Collection[str]) -> tuple[SiteLine, ...]:
-    """Return a line for each weight whose codes are among the tensors of a model."""
-    return tuple(_delivered(keys))
+def draft_lines(quant: str | Sequence[SiteLine] | None) -> tuple[SiteLine, ...]:
+    """Return the lines for draft layers: of a preset its own, else those of `chosen_lines`.
+
+    Raises:
+        GraphError: As `chosen_lines`.
+    """
+    if isinstance(quant, str) and quant in _OF_DRAFTS:
+        return _OF_DRAFTS[quant]
+    return chosen_lines(quant)
 
 
-def _delivered(keys: Iterable[str]) -> Iterator[SiteLine]:
+def delivered_lines(
+    keys: Collection[str], dtype: Callable[[str], DType] | None = None
+) -> tuple[SiteLine, ...]:
+    """Return a line for each weight whose codes are among the tensors of a model.
+
+    Args:
+        keys: Of the tensors.
+        dtype: Tells the element format of one, ``i4x2`` for codes in pairs; None: all are ``i8``.
+    """
+    return tuple(_delivered(keys, dtype or (lambda _: DType.I8)))
+
+
+def _delivered(keys: Collection[str], dtype: Callable[[str], DType]) -> Iterator[SiteLine]:
     suffix = codes_name("")
     for key in keys:
         if key.endswith(suffix):
-            yield SiteLine(_literal(key.removesuffix(suffix)), SiteForm(delivered=True))
+            bits = 4 if dtype(key) is DType.I4X2 else 8
+            yield SiteLine(_literal(key.removesuffix(suffix)), SiteForm(bits, delivered=True))
 
 
 def _literal(key: str) -> str:

@@ -7,6 +7,7 @@ from ascendfx.ir.ops import (
     Divide,
     Maximum,
     Negate,
+    PackCodes,
     Param,
     ReduceMax,
     Reshape,
@@ -29,8 +30,13 @@ def scale_name(name: str) -> str:
     return f"{name}#scale"
 
 
-def codes_type(weight: TensorType) -> TensorType:
-    """Return the type of the codes of a weight ``[.., out, in]``: ``i8`` of the same shape."""
+def codes_type(weight: TensorType, *, pairs: bool = False) -> TensorType:
+    """Return the type of the codes of a weight ``[.., out, in]``: ``i8`` of the same shape.
+
+    In pairs ``i4x2[.., out, in / 2]``.
+    """
+    if pairs:
+        return TensorType(DType.I4X2, (*weight.shape[:-1], weight.shape[-1] // 2))
     return TensorType(DType.I8, weight.shape)
 
 
@@ -39,7 +45,7 @@ def scale_type(weight: TensorType) -> TensorType:
     return TensorType(DType.F32, weight.shape[:-1])
 
 
-def codes_recipe(name: str, kind: TensorType, largest: int) -> Graph:
+def codes_recipe(name: str, kind: TensorType, largest: int, *, pairs: bool = False) -> Graph:
     """Return the program of ``round(w / s)``, with ``s`` as `scale_recipe` has it.
 
     Both are evaluated in float64, so that the codes are those of the scales before these were
@@ -49,12 +55,13 @@ def codes_recipe(name: str, kind: TensorType, largest: int) -> Graph:
         name: The weight.
         kind: Its type, ``[.., out, in]``.
         largest: The largest code.
+        pairs: Whether two of them lie in a byte.
     """
     builder = GraphBuilder(codes_name(name))
     wide = _widened(builder, name, kind)
     scale = _scale(builder, wide, largest)
     codes = builder.add(Round(), builder.add(Divide(), wide, scale))
-    return builder.build(builder.add(Cast(DType.I8), codes))
+    return builder.build(builder.add(PackCodes() if pairs else Cast(DType.I8), codes))
 
 
 def scale_recipe(name: str, kind: TensorType, largest: int) -> Graph:

@@ -5,14 +5,20 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from ascendfx.ir.graph import Graph
+from ascendfx.ir.location import UNKNOWN
 from ascendfx.ir.ops import Call
 from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import Fidelity, PassResult, ProgramPass
 from ascendfx.passes.remark import Remark
 from ascendfx.quant_passes.insertion.codes_of_weight import codes_name, scale_name
 from ascendfx.quant_passes.insertion.quantize_function import quantize_function
-from ascendfx.quant_passes.insertion.site_form import SiteForm, SiteLine, form_of
-from ascendfx.quant_passes.insertion.sites import PRODUCTS, parameters_of, weight_of
+from ascendfx.quant_passes.insertion.site_form import (
+    HALF_BYTE,
+    SiteForm,
+    SiteLine,
+    form_of,
+)
+from ascendfx.quant_passes.insertion.sites import PRODUCTS, parameters_of, sites_of, weight_of
 
 _Forms = tuple[tuple[str, SiteForm], ...]
 """Parameters of a function that multiply codes, and how; in the order in which they are read."""
@@ -20,7 +26,7 @@ _Forms = tuple[tuple[str, SiteForm], ...]
 
 @dataclass(frozen=True, slots=True)
 class InsertQuantization(ProgramPass):
-    r"""Lets projections by weights of the checkpoint multiply codes in ``i8``.
+    r"""Lets projections by weights of the checkpoint multiply codes in ``i8``, or in ``i4x2``.
 
     The first line whose pattern fits the checkpoint key of a weight says what becomes of it. A
     function whose calls are told different things is split. Inputs are quantized token by token,
@@ -31,7 +37,8 @@ class InsertQuantization(ProgramPass):
 
     .. math:: |y - y'| \le \tfrac t2 \sum_k |x_k| + \tfrac s2 \sum_k |w_k| + \tfrac{k s t}4
 
-    up to roundings of the result in float32. Delivered codes may be farther away.
+    up to roundings of the result in float32; ``s`` is the largest number of the row over 127, over
+    119 where weights have four bits. Delivered codes may be farther away.
 
     Attributes:
         lines: Asked in order; a key that none fits keeps its format.
@@ -142,9 +149,14 @@ def _calls(program: Program) -> Iterator[Call]:
 
 
 def _remarks(program: Program, lines: tuple[SiteLine, ...]) -> Iterator[Remark]:
-    """Yield what a recipe cannot reach: weights that are computed before they are multiplied."""
+    """Yield what lines cannot reach: weights that are computed first, and odd rows of four bits."""
     if not any(line.form for line in lines):
         return
+    for site in sites_of(program):
+        form = form_of(lines, site.key)
+        if form and form.bits <= HALF_BYTE and not form.lies_in_pairs(site.kind):
+            what = f"rows of {site.kind.shape[-1]} codes of `{site.key}` do not lie in pairs"
+            yield Remark(f"insert-quantization: {what}: eight bits hold {form.bits}", UNKNOWN)
     for graph in program.graphs:
         constant = _weight_only(graph)
         for node in graph.nodes:

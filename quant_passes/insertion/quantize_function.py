@@ -5,11 +5,13 @@ from dataclasses import dataclass, field, replace
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, GraphBuilder, Node, Value
+from ascendfx.ir.op import Op
 from ascendfx.ir.ops import (
     Call,
     Cast,
     GatherRows,
     GroupedLinear,
+    Linear,
     Multiply,
     Param,
     RowGroups,
@@ -17,7 +19,12 @@ from ascendfx.ir.ops import (
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.drop_unused import DropUnused
 from ascendfx.passes.rebuild import rebuild
-from ascendfx.quant_passes.insertion.codes_of_input import Codes, quantize_rows, source_of_pairs
+from ascendfx.quant_passes.insertion.codes_of_input import (
+    Codes,
+    joined_digits,
+    quantize_rows,
+    source_of_pairs,
+)
 from ascendfx.quant_passes.insertion.codes_of_weight import (
     codes_name,
     codes_recipe,
@@ -53,7 +60,8 @@ def quantize_function(
     """Return a copy of a function in which some projections multiply codes.
 
     ``y = x W^T`` becomes ``y = (c D^T) s t`` with codes ``c`` of ``x``, a scale ``s`` for each row,
-    codes ``D`` of ``W`` and a scale ``t`` for each output channel. Values that several projections
+    codes ``D`` of ``W`` and a scale ``t`` for each output channel. By four-bit codes the digits of
+    ``c`` are multiplied, and the results joined. Values that several projections
     read are quantized once, rows of experts before they are handed out.
 
     Args:
@@ -80,7 +88,7 @@ class _Copy:
     inputs: int = 0
 
     def __post_init__(self) -> None:
-        self._codes: dict[Value, Codes] = {}
+        self._codes: dict[tuple[Value, bool], Codes] = {}
         self._groups: dict[Value, Value] = {}
         self._moved: dict[Value, Value] = {}
 
@@ -108,36 +116,41 @@ class _Copy:
         self, builder: GraphBuilder, node: Node, operands: tuple[Value, ...], weight: Param
     ) -> Value:
         self.products += 1
-        x = self._quantized(builder, node.operands[0])
+        pairs = self.forms[weight.name].lies_in_pairs(weight.type)
+        x = self._quantized(builder, node.operands[0], digits=pairs)
         codes, scale = self._weight(builder, weight)
-        total = builder.add(node.op, x.codes, codes, *operands[2:])
+        total = builder.add(_of_codes(node.op, pairs=pairs), x.codes, codes, *operands[2:])
         if isinstance(node.op, GroupedLinear):
             groups = self._groups_of(builder, operands[2], builder.type_of(total))
             scale = builder.add(GatherRows(), scale, groups)
-        product = builder.add(Multiply(), builder.add(Cast(DType.F32), total), x.scale)
+        sums = joined_digits(builder, total) if pairs else builder.add(Cast(DType.F32), total)
+        product = builder.add(Multiply(), sums, x.scale)
         product = builder.add(Multiply(), product, scale)
         dtype = node.types[0].dtype
         return product if dtype is DType.F32 else builder.add(Cast(dtype), product)
 
-    def _quantized(self, builder: GraphBuilder, value: Value) -> Codes:
+    def _quantized(self, builder: GraphBuilder, value: Value, *, digits: bool) -> Codes:
         """Return the codes of a value of the old graph, made at its first use."""
-        if value not in self._codes:
+        key = value, digits
+        if key not in self._codes:
             pairs = source_of_pairs(self.graph, value)
             if pairs:
-                rows, ids = self._quantized(builder, pairs[0]), self._moved[pairs[1]]
+                rows = self._quantized(builder, pairs[0], digits=digits)
+                ids = self._moved[pairs[1]]
                 taken = (builder.add(GatherRows(), each, ids) for each in (rows.codes, rows.scale))
-                self._codes[value] = Codes(*taken)
+                self._codes[key] = Codes(*taken)
             else:
                 self.inputs += 1
-                self._codes[value] = quantize_rows(builder, self._moved[value])
-        return self._codes[value]
+                self._codes[key] = quantize_rows(builder, self._moved[value], digits=digits)
+        return self._codes[key]
 
     def _weight(self, builder: GraphBuilder, weight: Param) -> tuple[Value, Value]:
         form, kind = self.forms[weight.name], weight.type
-        codes = Param(codes_name(weight.name), codes_type(kind))
+        pairs = form.lies_in_pairs(kind)
+        codes = Param(codes_name(weight.name), codes_type(kind, pairs=pairs))
         scale = Param(scale_name(weight.name), scale_type(kind))
         if not form.delivered:
-            self.recipes[codes.name] = codes_recipe(weight.name, kind, form.largest)
+            self.recipes[codes.name] = codes_recipe(weight.name, kind, form.largest, pairs=pairs)
             self.recipes[scale.name] = scale_recipe(weight.name, kind, form.largest)
         return builder.leaf(codes), builder.leaf(scale)
 
@@ -145,3 +158,7 @@ class _Copy:
         if ends not in self._groups:
             self._groups[ends] = builder.add(RowGroups(total.shape[0]), ends)
         return self._groups[ends]
+
+
+def _of_codes(op: Op, *, pairs: bool) -> Op:
+    return replace(op, pairs=True) if pairs and isinstance(op, Linear | GroupedLinear) else op

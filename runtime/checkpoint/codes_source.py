@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ascendfx.ir.code_pairs import pack_pairs
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import unknown_tensor
 from ascendfx.ir.tensor_type import DType
 from ascendfx.quant_passes.insertion.codes_of_weight import codes_name, scale_name
+from ascendfx.quant_passes.insertion.site_form import HALF_BYTE
 from ascendfx.quant_passes.scaling.quantized_tensor import QuantizedTensor
 from ascendfx.runtime.checkpoint.checkpoint_source import CheckpointSource
 from ascendfx.runtime.checkpoint.decoded_tensor import DecodedTensor
@@ -20,7 +22,8 @@ from ascendfx.runtime.checkpoint.decoded_tensor import DecodedTensor
 class CodesSource:
     """``<key>#codes``, i8 ``[.., out, in]``, and ``<key>#scale``, f32 ``[.., out]``.
 
-    Int4 is held in i8, as products of codes read it. Nothing is kept.
+    Int4 is i4x2 ``[.., out, in / 2]``, as products of codes read it, whatever the packing of the
+    files; if rows are odd, or parts of the weight have eight bits, it is i8. Nothing is kept.
 
     Attributes:
         places: Where they are stored, by key of the weight: a stack of rows per slice.
@@ -37,11 +40,17 @@ class CodesSource:
     def shape(self, key: str) -> tuple[int, ...]:
         """Return the shape."""
         weight, codes = self._find(key)
-        return self.shapes[weight] if codes else self.shapes[weight][:-1]
+        *rows, inner = self.shapes[weight]
+        if not codes:
+            return tuple(rows)
+        return (*rows, inner // 2 if self._in_pairs(weight) else inner)
 
     def dtype(self, key: str) -> DType:
         """Return the element format."""
-        return DType.I8 if self._find(key)[1] else DType.F32
+        weight, codes = self._find(key)
+        if not codes:
+            return DType.F32
+        return DType.I4X2 if self._in_pairs(weight) else DType.I8
 
     def load(self, key: str) -> NDArray[Any]:
         """Return codes or scales.
@@ -55,7 +64,14 @@ class CodesSource:
             np.concatenate([_part(weight, each, codes=codes) for each in rows])
             for rows in self.places[weight]
         ]
-        return np.stack(slices) if len(self.shapes[weight]) == 3 else slices[0]
+        whole = np.stack(slices) if len(self.shapes[weight]) == 3 else slices[0]
+        return pack_pairs(whole).astype(np.uint8) if codes and self._in_pairs(weight) else whole
+
+    def _in_pairs(self, weight: str) -> bool:
+        parts = [each for rows in self.places[weight] for each in rows]
+        return self.shapes[weight][-1] % 2 == 0 and all(
+            each.place.bits <= HALF_BYTE for each in parts
+        )
 
     def _find(self, key: str) -> tuple[str, bool]:
         """Return the weight, and whether its codes are meant."""

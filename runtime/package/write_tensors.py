@@ -31,6 +31,7 @@ _NAMES = {
     DType.I64: "I64",
     DType.I32: "I32",
     DType.I8: "I8",
+    DType.I4X2: "U8",
     DType.BOOL: "BOOL",
 }
 _ALIGNMENT = 8

@@ -1,4 +1,4 @@
-"""``quant="w8a8"`` from a directory to text: both plans, draft layers, verification, packages."""
+"""``quant="w8a8"`` and ``"w4a8"`` from a directory to text: plans, drafts, passes, packages."""
 
 from pathlib import Path
 
@@ -29,10 +29,10 @@ def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
-def compiled(checkpoint: Path, drafts: int, **options: object) -> Engine:
+def compiled(checkpoint: Path, drafts: int, quant: str = "w8a8", **options: object) -> Engine:
     return ascendfx.compile(
         checkpoint,
-        quant="w8a8",
+        quant=quant,
         dtype="float32",
         max_batch=2,
         max_context=64,
@@ -63,6 +63,28 @@ def test_a_directory_is_compiled_to_products_of_codes(checkpoint: Path) -> None:
     # q_a, kv_a, q_b, o; three of a dense layer, or three shared and two of all experts
     assert sorted(counts.values()) == [0, 7, 9]
     assert any(spec.dtype is DType.I8 and spec.layout == "nz" for spec in made.weights)
+
+
+def products_of_pairs(program: Program) -> list[str]:
+    """Return the functions with projections by four-bit codes, by projection."""
+    return [
+        graph.name
+        for graph in program.graphs
+        for node in graph.nodes
+        if isinstance(node.op, Linear | GroupedLinear) and node.op.pairs
+    ]
+
+
+@pytest.mark.nightly
+def test_experts_of_four_bits_are_compiled_to_products_of_digits(checkpoint: Path) -> None:
+    limits = Limits(2, 64, 4, None, 1)
+    made = compile_model(checkpoint, quant="w4a8", limits=limits, plans=("decode",))
+    assert sorted(products_of_codes(made.steps["decode"]).values()) == [0, 7, 9, 9]
+    (layer,) = set(products_of_pairs(made.steps["decode"]))  # not the experts of the draft layer
+    assert not layer.startswith("draft_")
+    pairs = [spec for spec in made.weights if spec.dtype is DType.I4X2]
+    assert len(pairs) == 2
+    assert {spec.layout for spec in pairs} == {"nz"}
 
 
 @pytest.mark.nightly
@@ -103,11 +125,12 @@ def test_drafts_change_no_token_and_every_pass_is_verified(
 
 
 @pytest.mark.nightly
+@pytest.mark.parametrize("quant", ["w8a8", "w4a8"])
 def test_kernels_write_the_text_of_the_meaning_and_so_does_a_package(
-    checkpoint: Path, tmp_path: Path
+    checkpoint: Path, tmp_path: Path, quant: str
 ) -> None:
-    expected = texts(compiled(checkpoint, 1, executor="reference"))
-    engine = compiled(checkpoint, 1)
+    expected = texts(compiled(checkpoint, 1, quant, executor="reference"))
+    engine = compiled(checkpoint, 1, quant)
     assert texts(engine) == expected
     engine.save(tmp_path / "package")
     assert texts(ascendfx.load(tmp_path / "package")) == expected

@@ -1,10 +1,13 @@
 """Projections of codes: their error bound, what is shared, what is split, what is refused."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ascendfx.ir.code_pairs import unpack_pairs
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import GraphBuilder
 from ascendfx.ir.interpret import interpret
@@ -21,9 +24,10 @@ from ascendfx.quant_passes.insertion.chosen_lines import (
     check_quantized,
     chosen_lines,
     delivered_lines,
+    draft_lines,
 )
 from ascendfx.quant_passes.insertion.insert_quantization import InsertQuantization
-from ascendfx.quant_passes.insertion.site_form import W8A8, SiteForm, SiteLine, form_of
+from ascendfx.quant_passes.insertion.site_form import W4A8, W8A8, SiteForm, SiteLine, form_of
 from ascendfx.quant_passes.insertion.sites import sites_of
 from ascendfx.quant_passes.scaling.granularity import PerChannel
 from ascendfx.quant_passes.scaling.round_to_nearest import round_to_nearest
@@ -94,7 +98,8 @@ def test_the_error_is_within_the_bound_that_the_pass_states(
     verify_program(quantized)
     tensors = {"x": x, "w": w, "ends": ends}
     (exact,), (found,) = (interpret(each, tensors) for each in (program, quantized))
-    s = np.maximum(np.abs(x).max(-1, keepdims=True), 1e-30) / 127
+    largest = 119 if bits <= 4 and k % 2 == 0 else 127
+    s = np.maximum(np.abs(x).max(-1, keepdims=True), 1e-30) / largest
     t = np.maximum(np.abs(w).max(-1), 1e-30) / (2 ** (bits - 1) - 1)
     inputs, columns = np.abs(x).sum(-1, keepdims=True), np.abs(w).sum(-1)
     if grouped:
@@ -120,8 +125,96 @@ def test_codes_of_recipes_are_those_of_round_to_nearest(bits: int) -> None:
     codes, scale = (
         interpret(recipes["main", each], {"w": w})[0] for each in ("w#codes", "w#scale")
     )
-    np.testing.assert_array_equal(codes, stored.codes)
+    found = unpack_pairs(codes) if bits == 4 else codes
+    np.testing.assert_array_equal(found, stored.codes)
     np.testing.assert_array_equal(scale.astype(np.float32), np.ravel(stored.affine.scale))
+
+
+@pytest.mark.parametrize("op", [Linear(), GroupedLinear()], ids=lambda op: op.mnemonic)
+def test_products_by_four_bits_are_those_of_the_same_codes_in_eight(
+    op: Linear | GroupedLinear,
+) -> None:
+    """Digits are another way to the same sums: bit by bit, given the scale of the inputs."""
+    random = np.random.default_rng(5)
+    grouped = isinstance(op, GroupedLinear)
+    x = random.standard_normal((9, 64)).astype(np.float32)
+    w = random.standard_normal((3, 6, 64) if grouped else (6, 64)).astype(np.float32)
+    ends = np.array([2, 2, 7])
+    program = product_of(op, x, w, ends)
+    four, eight = (
+        InsertQuantization((SiteLine("w", form),)).run(program).program
+        for form in (SiteForm(4), SiteForm(8, delivered=True))
+    )
+    verify_program(four)
+    codes, scale = (
+        interpret(four.recipes["main", each], {"w": w})[0] for each in ("w#codes", "w#scale")
+    )
+    assert four.recipes["main", "w#codes"].output_types[0].dtype is DType.I4X2
+    wide = interpret(with_steps_of(eight, 119), {"x": x, "ends": ends, "w#scale": scale} | {
+        "w#codes": unpack_pairs(codes)
+    })  # fmt: skip
+    np.testing.assert_array_equal(interpret(four, {"x": x, "w": w, "ends": ends})[0], wide[0])
+
+
+def with_steps_of(program: Program, largest: int) -> Program:
+    """Return a program whose inputs have another largest code."""
+    text = print_program(program)
+    (before,) = set(re.findall(r"value=(0\.0078[0-9]*)", text))
+    return parse_program(text.replace(before, repr(1 / largest)))
+
+
+def test_an_odd_row_of_four_bits_is_held_in_eight_and_told() -> None:
+    program = product_of(Linear(), np.ones((1, 3)), np.ones((2, 3)), np.zeros(0))
+    result = InsertQuantization((SiteLine("w", SiteForm(4)),)).run(program)
+    assert result.program.recipes["main", "w#codes"].output_types[0].dtype is DType.I8
+    (remark,) = result.remarks
+    assert "rows of 3 codes of `w` do not lie in pairs: eight bits hold 4" in str(remark)
+
+
+def test_a_value_for_both_kinds_of_weights_has_two_kinds_of_codes() -> None:
+    program = parse_program(LAYERS)
+    assert not InsertQuantization((SiteLine("*", SiteForm(4)),)).run(program).remarks
+    both = parse_program(
+        """
+graph @main {
+  %0 = input "x" : f32[rows, 16]
+  %1 = param "w" : f32[24, 16]
+  %2 = param "v" : f32[24, 16]
+  %3 = linear %0, %1 : f32[rows, 24]
+  %4 = linear %0, %2 : f32[rows, 24]
+  return %3, %4
+}
+"""
+    )
+    result = InsertQuantization((SiteLine("w", SiteForm(4)), SiteLine("v", SiteForm()))).run(both)
+    assert result.statistics == {"projections of codes": 2, "inputs quantized": 2}
+    verify_program(result.program)
+    assert parse_program(print_program(result.program)) == result.program
+
+
+def test_experts_of_four_bits_and_the_rest_of_eight() -> None:
+    def bits(key: str) -> int:
+        form = form_of(W4A8, f"model.layers.3.{key}")
+        return form.bits if form else 0
+
+    assert {bits(f"mlp.experts.{n}") for n in ("gate_up_proj", "down_proj")} == {4}
+    assert bits("mlp.experts.7.up_proj.weight") == 4
+    eight = ("mlp.shared_experts.up_proj", "mlp.up_proj", "self_attn.o_proj", "self_attn.q_b_proj")
+    assert {bits(f"{name}.weight") for name in eight} == {8}
+    kept = ("self_attn.kv_b_proj.weight", "mlp.gate.weight", "eh_proj.weight", "enorm.weight")
+    assert not any(map(bits, kept))
+    assert chosen_lines("w4a8") == W4A8
+    assert draft_lines("w4a8") == draft_lines("w8a8") == W8A8
+    assert draft_lines(W4A8) == W4A8
+    assert draft_lines(None) == ()
+
+
+def test_delivered_pairs_have_four_bits() -> None:
+    formats = {"w#codes": DType.I4X2, "v#codes": DType.I8}
+    assert delivered_lines(list(formats), formats.__getitem__) == (
+        SiteLine("w", SiteForm(4, delivered=True)),
+        SiteLine("v", SiteForm(delivered=True)),
+    )
 
 
 def test_delivered_codes_are_read_and_the_weight_is_not() -> None:
@@ -256,7 +349,7 @@ def test_a_preset_is_found_by_name_and_a_wrong_name_is_told() -> None:
     assert chosen_lines([*W8A8]) == W8A8
     with pytest.raises(GraphError, match=r"quant-preset-not-known.*`w8a9`") as told:
         chosen_lines("w8a9")
-    assert told.value.hint == "did you mean `w8a8`? known presets: w8a8"
+    assert told.value.hint == "did you mean `w8a8`? known presets: w4a8, w8a8"
     with pytest.raises(GraphError, match=r"bad-argument.*`quant` is int 8"):
         chosen_lines(8)  # pyright: ignore[reportArgumentType]
 
