@@ -17,7 +17,7 @@ from ascendfx.runtime.cli.output_file import prepare_output
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.evaluate.evaluate import WAYS, EvaluationOptions, evaluate
-from ascendfx.runtime.evaluate.open_model import ModelOptions, open_model
+from ascendfx.runtime.evaluate.open_model import ModelOptions, lines_of_recipe, open_model
 from ascendfx.runtime.evaluate.report import EvaluationReport
 from ascendfx.runtime.evaluate.run_program import CodeLimits
 from ascendfx.runtime.evaluate.tasks import HARNESS, TASKS, check_tasks
@@ -61,6 +61,15 @@ _SHOWN = 12
     metavar="PRESET",
     default=None,
     help=f"Evaluate what `ascendfx compile --quant` makes of MODEL: {', '.join(PRESETS)}.",
+)
+@click.option(
+    "-r",
+    "--recipe",
+    "recipe",
+    metavar="NAME|FILE",
+    default=None,
+    help="As --quant, of a recipe of `ascendfx quantize` whose codes are rounded to nearest; what "
+    "other algorithms choose is in the directory that it writes.",
 )
 @click.option(
     "--executor",
@@ -144,6 +153,7 @@ def eval_command(  # an argument for each option
     files: tuple[Path, ...],
     tasks: tuple[str, ...],
     quant: str | None,
+    recipe: str | None,
     executor: str,
     dtype: str | None,
     draft_tokens: int,
@@ -174,7 +184,10 @@ def eval_command(  # an argument for each option
         raise click.UsageError("no set: pass --data FILE")
     if executor == "reference":
         refuse_idle(("draft_tokens",), "with --executor reference", "take --executor emulator")
+    if quant is not None and recipe is not None:
+        raise click.UsageError("pass --quant or --recipe, not both")
     check_tasks(tasks)
+    lines = quant if recipe is None else lines_of_recipe(recipe, model)
     if output:
         prepare_output(output, model)
     spawned = rank is not None and meeting is not None
@@ -183,7 +196,7 @@ def eval_command(  # an argument for each option
     chosen = EvaluationOptions(
         tasks, limit, window, new_tokens, CodeLimits() if execute_code else None, way
     )
-    how = ModelOptions(executor, quant, dtype, draft_tokens, kernel_cache=kernel_cache)
+    how = ModelOptions(executor, lines, dtype, draft_tokens, kernel_cache=kernel_cache)
     plain = ModelOptions(dtype=dtype, kernel_cache=kernel_cache)
     with _group(rank, world_size, meeting, backend) as workers, terminal_progress() as bars:
         first = workers is None or workers.rank == 0

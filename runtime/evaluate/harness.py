@@ -8,6 +8,7 @@ from math import fsum
 from typing import Any, Protocol
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.runtime.evaluate.language_model import Ids
 from ascendfx.runtime.evaluate.scorer import Scorer
 
 _OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "TRANSFORMERS_OFFLINE")
@@ -59,7 +60,7 @@ class LM:
         return found
 
     def loglikelihood_rolling(self, requests: Sequence[Any], **_: Any) -> list[float]:
-        """Return log p of whole texts, in windows that do not overlap."""
+        """Return log p of whole texts, in windows; each token is told once."""
         return [fsum(self._rolling(request.args[0])) for request in requests]
 
     def generate_until(self, requests: Sequence[Any], **_: Any) -> list[str]:
@@ -67,10 +68,17 @@ class LM:
         return [self._generated(*request.args) for request in requests]
 
     def _rolling(self, text: str) -> list[float]:
-        ids = [*self._begin(), *self.codec.encode(text)]
+        """Return log p of windows: of the last one the end, which has as much before it as fits."""
+        ids = (*self._begin(), *self.codec.encode(text))
         most = self.scorer.models[0].card.max_tokens
-        windows = [tuple(ids[i : i + most]) for i in range(0, len(ids) - 1, most - 1)]
-        return [fsum(each.own.told) for each in self.scorer.score(windows)]
+        windows: list[Ids] = []
+        counts: list[int] = []
+        for first in range(0, len(ids) - 1, most - 1):
+            end = min(first + most, len(ids))
+            windows.append(ids[max(end - most, 0) : end])
+            counts.append(end - first - 1)
+        scores = self.scorer.score(windows)
+        return [fsum(each.own.told[-n:]) for each, n in zip(scores, counts, strict=True)]
 
     def _generated(self, context: str, options: Mapping[str, Any]) -> str:
         until = options.get("until") or ()

@@ -6,6 +6,10 @@ from pathlib import Path
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.quant_passes.insertion.site_form import SiteLine
+from ascendfx.quant_passes.policy.recipe import draft_layers
+from ascendfx.quant_passes.policy.shipped import recipe_named
+from ascendfx.quant_passes.policy.site_lines import site_lines
+from ascendfx.runtime.checkpoint.read_directory import read_config
 from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.engine.engine import Engine
@@ -64,6 +68,15 @@ def open_model(
             path, quant=chosen.quant, dtype=chosen.dtype, trace_folder=traces, progress=progress
         )
     return _compiled(path, chosen, traces, progress)
+
+
+def lines_of_recipe(name: str, directory: Path) -> tuple[SiteLine, ...]:
+    """Return what a recipe makes of the weights of a directory, as `ascendfx.compile` takes it.
+
+    Raises:
+        GraphError: There is no such recipe, or no program makes its codes.
+    """
+    return site_lines(recipe_named(name), draft_layers(read_config(directory)))
 
 
 def _packaged(path: Path, options: ModelOptions, progress: Progress) -> EngineModel:

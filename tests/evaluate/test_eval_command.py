@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from ascendfx import bundled_model
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.cli import eval_command, eval_workers
 from ascendfx.runtime.cli.main import cli
+from ascendfx.runtime.evaluate.open_model import lines_of_recipe
 from tests.evaluate.models import Bigrams, Writes
 
 TEXT = {"text": "Once upon a time there was a house.", "language": "en", "kind": "prose"}
@@ -115,3 +117,24 @@ def test_a_worker_that_is_killed_ends_the_others() -> None:
         eval_workers.wait(processes)
     assert caught.value.code == "worker-ended"
     assert processes[0].wait() == -signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--recipe", "w8a9"), "did you mean `w8a8`?"),
+        (("--recipe", "w4a8kv8"), "recipe-not-runnable"),
+    ],
+)
+def test_recipes_that_no_program_computes_are_refused(
+    run: Run, words: tuple[str, ...], said: str
+) -> None:
+    done = CliRunner().invoke(cli, ["eval", str(bundled_model()), *words, "--data", str(run.file)])
+    assert isinstance(done.exception, GraphError)
+    assert said in str(done.exception)
+
+
+def test_a_recipe_gives_the_lines_of_a_program() -> None:
+    lines = lines_of_recipe("w8a8", bundled_model())
+    assert any(line.form is not None for line in lines)
+    assert any(line.form is None for line in lines)

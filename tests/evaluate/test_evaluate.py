@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from ascendfx import evaluation
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.evaluate.blas_threads import one_blas_thread
 from ascendfx.runtime.evaluate.evaluate import EvaluationOptions, evaluate
@@ -225,3 +226,7 @@ def test_blas_has_one_thread_meanwhile_and_as_many_as_before_afterwards() -> Non
         a = np.random.default_rng(0).standard_normal((300, 300))
         first = a @ a
     assert np.array_equal(first, a @ a) or found
+
+
+def test_public_names_are_there() -> None:
+    assert all(getattr(evaluation, name) is not None for name in evaluation.__all__)

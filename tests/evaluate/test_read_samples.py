@@ -1,6 +1,7 @@
 """Rows become samples; what is wrong with one is told with its line."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +158,13 @@ def test_choices_are_compared_from_the_first_token_that_differs_from_the_prompt(
     )
     assert joined.parts[0].start < len(codec().encode("One day sh")) + 1
     assert joined.parts[0].start == joined.parts[1].start
+
+
+def test_the_set_of_the_examples_is_read() -> None:
+    file = Path(__file__).parents[2] / "examples" / "evaluation" / "questions.jsonl"
+    reader = Reader(codec().encode, card(max_tokens=512), window=512, new_tokens=48)
+    found = read_samples([file], all_tasks(), reader)
+    tasks = Counter(each.task for each in found)
+    assert tasks == {"true-false": 34, "maths": 22, "choice": 12, "qa": 6}
+    assert len({each.language for each in found if each.task == "true-false"}) >= 9
+    assert all(each.parts[0].start > 1 for each in found if each.task in ("choice", "true-false"))
