@@ -37,6 +37,8 @@ class Collected:
 
 Wanted = Callable[[str], Collected | None]
 """What is wanted of a weight, by key; None: nothing."""
+Observe = Callable[[Graph, Node, tuple[Array, ...], Call | None], None]
+"""Looks at the operands of each operation before it runs, part by part of the windows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,6 +69,7 @@ def statistics_by_layer(
     wanted: Wanted,
     *,
     at_once: int = 8,
+    observe: Observe | None = None,
 ) -> Iterator[LayerStatistics]:
     """Yield what the weights of each layer saw, in the order of the model.
 
@@ -76,6 +79,7 @@ def statistics_by_layer(
         windows: Token ids ``[windows, length]``.
         wanted: What is to be known of which weight.
         at_once: Windows that are computed together.
+        observe: Looks at operands; those of what weights are made of first are left out.
 
     Raises:
         GraphError: A weight is missing; `values-not-finite`: an activation overflowed.
@@ -83,7 +87,7 @@ def statistics_by_layer(
     (name,) = program.main.input_types
     parts = [windows[i : i + at_once] for i in range(0, len(windows), at_once)]
     sizes = [_sizes(program.main, name, part) for part in parts]
-    entry = _Layer(program, source, wanted)
+    entry = _Layer(program, source, wanted, observe)
     needed = _needed(program.main, wanted)
     last = _last_use(program.main, needed)
     values: list[list[tuple[Array, ...]]] = [[] for _ in program.main.nodes]
@@ -92,7 +96,8 @@ def statistics_by_layer(
             tuple(values[v.node][part][v.result] for v in node.operands if values[v.node])
             for part in range(len(parts))
         ]
-        layer = _Layer(program, source, wanted) if isinstance(node.op, Call) else entry
+        called = isinstance(node.op, Call)
+        layer = _Layer(program, source, wanted, observe) if called else entry
         for part, given in enumerate(operands):
             layer.begin(sizes[part])
             layer.record(program.main, node, given, None)
@@ -111,8 +116,15 @@ def statistics_by_layer(
 class _Layer(Evaluator[Array]):
     """Computes one call, part by part, with its weights kept; notes what they are multiplied by."""
 
-    def __init__(self, program: Program, source: TensorSource, wanted: Wanted) -> None:
+    def __init__(
+        self,
+        program: Program,
+        source: TensorSource,
+        wanted: Wanted,
+        observe: Observe | None = None,
+    ) -> None:
         super().__init__(program)
+        self._observe = observe
         self.name = program.main.name
         self.rows: dict[str, tuple[GatheredRows, ...]] = {}
         self._source, self._wanted = source, wanted
@@ -157,6 +169,8 @@ class _Layer(Evaluator[Array]):
         self, graph: Graph, node: Node, operands: tuple[Array, ...], call: Call | None
     ) -> None:
         """Note the inputs of a projection by a weight."""
+        if self._observe is not None and not self._recipes:
+            self._observe(graph, node, operands, call)
         parameter = None if self._recipes else weight_of(graph, node)
         if parameter is None or (graph.name, parameter.name) in self.program.recipes:
             return

@@ -9,6 +9,7 @@ from ascendfx.runtime.cli.demo import demo
 from ascendfx.runtime.cli.eval_command import eval_command
 from ascendfx.runtime.cli.golden import golden
 from ascendfx.runtime.cli.opt import opt
+from ascendfx.runtime.cli.prune import prune
 from ascendfx.runtime.cli.quantize import quantize
 from ascendfx.runtime.cli.reduce import reduce_command
 from ascendfx.runtime.cli.replay import replay_command
@@ -38,6 +39,7 @@ for command in (
     eval_command,
     golden,
     opt,
+    prune,
     quantize,
     reduce_command,
     replay_command,
