@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.rule import Rule
-from ascendfx.quant_passes.insertion.site_form import SiteLine
+from ascendfx.quant_passes.insertion.chosen_lines import QuantLine
 from ascendfx.runtime.arguments import (
     check_all,
     check_function,
@@ -41,7 +41,7 @@ def compile(  # noqa: A001  # the field's name for it
     draft_chaining: str = "post-norm",
     executor: str = "emulator",
     strategy: str = "ordered",
-    quant: str | Sequence[SiteLine] | None = None,
+    quant: str | Sequence[QuantLine] | None = None,
     rules: Sequence[Rule] = (),
     passes: Sequence[ProgramPass] = (),
     verify: str | None = None,
@@ -85,9 +85,11 @@ def compile(  # noqa: A001  # the field's name for it
             form of each plan under the cost model of the target (needs egglog).
         quant: ``"w8a8"``: attention, experts and dense layers multiply eight-bit codes, made of
             weights by output channel and of their inputs token by token, without data;
-            ``"w4a8"``: four bits for the weights of routed experts. Other choices: lines of
-            `SiteLine`, the first one that fits a weight decides. None: numbers are those of the
-            model, unless its weights come as codes.
+            ``"w4a8"``: four bits for the weights of routed experts. ``"w8a8kv8"``, ``"w4a8kv8"``:
+            the latent cache holds eight-bit codes, too, with a scale per token; rotated keys keep
+            their format. Other choices: lines of `SiteLine` and `CacheLine`, the first one that
+            fits a weight or a cache decides. None: numbers are those of the model, unless its
+            weights come as codes.
         rules: Rules of your own that `ascendfx.rules.register` has checked; they are applied where
             the operations are raised, before the caches are placed.
         passes: Passes of your own (`ascendfx.passes.graph_pass.ProgramPass`), applied after the

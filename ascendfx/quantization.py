@@ -8,6 +8,7 @@
 >>> q.algorithm_named("gptq").quantize(w, spec, q.statistics_of(x))  # doctest: +SKIP
 
 >>> ascendfx.compile(model, quant=(q.SiteLine("*.o_proj.weight", None), *q.W8A8))  # doctest: +SKIP
+>>> ascendfx.compile(model, quant=(*q.W8A8, *q.LATENTS))  # doctest: +SKIP
 
 A format of your own has the attributes and methods of `Format`; `check` refuses it with
 counterexamples if it does not do what it declares; `check_algorithm` does the same for algorithms
@@ -48,6 +49,7 @@ from ascendfx.quant_passes.formats.integer import Integer
 from ascendfx.quant_passes.formats.normal_float4 import FP4, NF4
 from ascendfx.quant_passes.formats.registry import format_named, register_format
 from ascendfx.quant_passes.formats.vector_codebook import VectorCodebook
+from ascendfx.quant_passes.insertion.cache_form import LATENTS, CacheForm, CacheLine
 from ascendfx.quant_passes.insertion.site_form import W4A8, W8A8, SiteForm, SiteLine
 from ascendfx.quant_passes.policy.read_recipe import read_recipe, recipe_of
 from ascendfx.quant_passes.policy.recipe import (
@@ -95,6 +97,7 @@ __all__ = [
     "FP4",
     "FP8_DYNAMIC",
     "FULL_RANGE",
+    "LATENTS",
     "MSMODELSLIM",
     "MSMODELSLIM_SSZ",
     "NF4",
@@ -106,6 +109,8 @@ __all__ = [
     "ActivationClipping",
     "Affine",
     "Awq",
+    "CacheForm",
+    "CacheLine",
     "Calibration",
     "Codebook",
     "Conduct",

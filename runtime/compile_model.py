@@ -20,13 +20,13 @@ from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.registered_rules import require_registered
 from ascendfx.passes.rule import Rule
 from ascendfx.quant_passes.insertion.chosen_lines import (
+    QuantLine,
     check_quantized,
     chosen_lines,
     delivered_lines,
     draft_lines,
+    quantizing_passes,
 )
-from ascendfx.quant_passes.insertion.insert_quantization import InsertQuantization
-from ascendfx.quant_passes.insertion.site_form import SiteLine
 from ascendfx.runtime.checkpoint.capture_model import capture_model, draft_layer_count
 from ascendfx.runtime.checkpoint.file_stamp import FileStamp, stamp_of
 from ascendfx.runtime.checkpoint.present_file import check_name, is_present
@@ -56,7 +56,7 @@ def compile_model(
     limits: Limits | None = None,
     plans: Sequence[str] = PLANS,
     strategy: str = "ordered",
-    quant: str | Sequence[SiteLine] | None = None,
+    quant: str | Sequence[QuantLine] | None = None,
     rules: Sequence[Rule] = (),
     passes: Sequence[ProgramPass] = (),
     draft: "nn.Module | None" = None,
@@ -78,8 +78,9 @@ def compile_model(
         plans: Which kinds of step to compile.
         strategy: ``"ordered"`` applies rules in a fixed order, ``"search"`` looks for the cheapest
             form.
-        quant: Which projections multiply codes: a preset, or lines; see `InsertQuantization`.
-            Weights whose codes the model brings along multiply codes in any case.
+        quant: Which projections multiply codes, and whether the latent cache holds them: a preset,
+            or lines; see `InsertQuantization` and `QuantizeCache`. Weights whose codes the model
+            brings along multiply codes in any case.
         rules: Registered rules of the caller, applied to the raised operations; see
             `ascendfx.runtime.presets.serving_passes`.
         passes: Passes of the caller, after the rules. They are not proved: use ``verify``.
@@ -132,13 +133,11 @@ def compile_model(
     )
     rewriting = Rewriting(writer, verifier, progress)
     delivered = delivered_lines(captured.source.keys(), captured.source.dtype)
-    quantizing, quantizing_drafts = (
-        (InsertQuantization((*delivered, *each)),) if delivered or each else ()
-        for each in (lines, draft_lines(quant))
-    )
+    lines = (*delivered, *lines)
+    quantizing = quantizing_passes(lines)
+    quantizing_drafts = quantizing_passes((*delivered, *draft_lines(quant)))
     serving, misses = rewriting.run("serving", captured.program, (*to_serving, *quantizing))
-    if quantizing:
-        check_quantized(serving)
+    check_quantized(serving, lines)
     lowering = Lowering(chip, limits, writer, progress)
     drafts = serve_drafts(captured.drafts, rewriting, (*TO_SERVING, *quantizing_drafts))
     programs: dict[str, Program] = {}

@@ -1,6 +1,7 @@
 """The work of one operation, from its types alone."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from ascendfx.codegen.ascendc.kernels.attention_tiles import MAX_KEY_TILE
 from ascendfx.codegen.ascendc.work import (
@@ -152,7 +153,37 @@ def _grouped(operands: Types, results: Types, chosen: int) -> Work:
     )
 
 
-def _attention(op: Op, operands: Types, results: Types) -> Work:
+_DECODED_SLOTS = 4
+"""Per number of cached codes: two casts to f32, the product with the scale, the cast to bf16."""
+
+
+def attention_to_codes(op: Op, operands: Types, results: Types, cached: Types) -> Work:
+    """Return what decode attention does whose latent cache holds codes.
+
+    Every row decodes its keys anew, into memory that stays in the second-level cache.
+
+    Args:
+        op: The attention.
+        operands: Types of its operands.
+        results: Types of its results.
+        cached: Types ``[requests, context, d]`` of codes and of scales, which are read in place of
+            the first keys.
+    """
+    work = _attention(op, operands, results, cached=cached)
+    if not isinstance(op, ops.RaggedAttention):
+        raise AssertionError("an attention")  # noqa: TRY004
+    (queries, keys, *_) = op.roles(operands)
+    visible = _SEEN.get(queries[0].shape[0], VISIBLE)
+    numbers = simplify_size(visible * product(keys[0].shape[2:]))
+    handed_over = 2 * numbers * _stored(keys[0].dtype)  # written, and read by the cube
+    return replace(
+        work,
+        vector_slots=simplify_size(work.vector_slots + _DECODED_SLOTS * numbers),
+        rereads=simplify_size(work.rereads + handed_over),
+    )
+
+
+def _attention(op: Op, operands: Types, results: Types, *, cached: Types = ()) -> Work:
     if not isinstance(op, ops.RaggedAttention):
         raise AssertionError("dispatched by type")  # noqa: TRY004
     roles = op.roles(operands)
@@ -164,9 +195,9 @@ def _attention(op: Op, operands: Types, results: Types) -> Work:
     read = (*keys, values)
     rereads: Dim = 0
     if attends_latent(roles):
-        read = keys
-        per_key = sum(_stored(k.dtype) * product(k.shape[2:]) for k in keys)
-        rereads = simplify_size(visible * per_key - bytes_of(*keys))
+        read = (*cached, *keys[1:]) if cached else keys
+        per_key = sum(_stored(k.dtype) * product(k.shape[2:]) for k in read)
+        rereads = simplify_size(visible * per_key - bytes_of(*read))
     rescale = -(-3 * width // MAX_KEY_TILE) if isinstance(width, int) else 1
     return Work(
         products=simplify_size(visible * heads * columns),

@@ -16,6 +16,7 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.ir.size import Dim, bind_size, names_in
 from ascendfx.ir.step_names import CACHE_PREFIX, HIDDEN_CACHE
+from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.serving_steps import block_tokens
 
 BLOCK = 4
@@ -101,6 +102,8 @@ class DrawnStep:
             return self.controls[name]
         kind = main.input_types[name]
         shape = [self._size(size) for size in kind.shape]
+        if kind.dtype is DType.I8:  # a cache of codes
+            return np.random.default_rng(crc32(name.encode())).integers(-127, 128, shape)
         if not kind.dtype.is_float or not name.startswith(CACHE_PREFIX):
             return np.zeros(shape, np.float64 if kind.dtype.is_float else np.int64)
         random = np.random.default_rng(crc32(name.encode()))

@@ -100,10 +100,12 @@ def run_decode(
     ancestors: list[int] | None = None,
     seed: int = 0,
     out_view: MatrixView | None = None,
+    decoded_cache: bool = False,
 ) -> tuple[bytes, ...]:
     """Launch both kernels on a shuffled cache and compare; tokens that no row sees are NaN.
 
-    A row at position -1 has no keys; its result is 0. Return sums, maxima, totals and results.
+    A row at position -1 has no keys; its result is 0. Latent vectors are those that codes stand for
+    if the kernel reads codes, or with ``decoded_cache``. Return sums, maxima, totals and results.
     """
     shape, rows = plan.shape, len(positions)
     random = np.random.default_rng(seed)
@@ -112,6 +114,11 @@ def run_decode(
     if ancestors is not None:
         seen_tokens = list(map(_path, positions, ancestors))
     latent, rope, table = _paged_cache(plan, seen_tokens, row_request, random)
+    stored_latent = _codes_of(latent, shape.latent)
+    if shape.codes or decoded_cache:
+        latent = decoded(*stored_latent, shape.dtype)
+    if not shape.codes:
+        stored_latent = [latent]
     q_latent = values(random, (shape.heads, capacity, shape.latent), shape.dtype)
     q_rope = values(random, (shape.heads, capacity, shape.rope), shape.dtype)
     arguments = {argument.name: argument for argument in decode.kernel.arguments}
@@ -128,7 +135,7 @@ def run_decode(
         store(shape.q_latent, q_latent, arguments["q_latent"].elements),
         store(shape.q_rope, q_rope, arguments["q_rope"].elements),
     )
-    decode.launch([*stored, latent, rope, table, *ids, *results, sizes, workspace])
+    decode.launch([*stored, *stored_latent, rope, table, *ids, *results, sizes, workspace])
     stored_out = np.full(combine.kernel.arguments[3].elements, np.nan, shape.dtype.numpy)
     combine.launch([*results, stored_out, sizes])
     view = out_view or MatrixView(0, shape.heads * shape.latent, shape.latent)
@@ -147,6 +154,21 @@ def run_decode(
         check(out[row], attend(q[:, row], k, v, np.float32(shape.scale), plan.tiles))
     assert np.isnan(out[rows:].astype(np.float64)).all()
     return tuple(tensor.tobytes() for tensor in (*results, stored_out))
+
+
+def _codes_of(latent: Array, width: int) -> list[Array]:
+    """Return int8 codes and a scale per token of a cache; where that is NaN, so is the scale."""
+    wide = latent.reshape(-1, width).astype(np.float32)
+    scales = np.abs(wide).max(1) / np.float32(127)
+    unseen = np.isnan(scales)
+    codes = np.rint(wide / np.where(unseen, 1, scales)[:, None])
+    return [np.where(unseen[:, None], 99, codes).astype(np.int8).reshape(-1), scales]
+
+
+def decoded(codes: Array, scales: Array, dtype: DType) -> Array:
+    """Return the numbers that codes stand for, rounded once more to a format."""
+    wide = codes.reshape(scales.size, -1).astype(np.float32) * scales[:, None].astype(np.float32)
+    return wide.astype(dtype.numpy).reshape(-1)
 
 
 def _path(position: int, ancestors: int) -> NDArray[np.int64]:

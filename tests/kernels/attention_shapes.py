@@ -17,6 +17,7 @@ def decode_shape(
     max_blocks: int = 4,
     spread: float = 1.0,
     tree: bool = False,
+    codes: bool = False,
 ) -> LatentDecodeShape:
     """Return a shape whose queries are columns of one wider tensor per part.
 
@@ -35,6 +36,7 @@ def decode_shape(
         scale=spread * (latent + rope) ** -0.5,
         dtype=dtype,
         tree=tree,
+        codes=codes,
     )
 
 

@@ -10,6 +10,7 @@ from ascendfx.codegen.ascendc.kernel import KernelArgument, KernelKind
 from ascendfx.codegen.ascendc.kernels.attention_tiles import MAX_KEY_SLOTS, AttentionTiles
 from ascendfx.codegen.ascendc.kernels.kernel_entry import kernel_entry
 from ascendfx.codegen.ascendc.kernels.matrix_view import MatrixView
+from ascendfx.codegen.ascendc.kernels.replace_once import replace_once
 from ascendfx.codegen.ascendc.kernels.vector_kernel import CPP_TYPE
 from ascendfx.codegen.ascendc.target import Target
 
@@ -131,6 +132,14 @@ def write_tile_constants(out: CppWriter, tiles: AttentionTiles, target: Target) 
         if size:
             out.line(f"constexpr uint32_t {name} = {address};")
         address += size
+    if tiles.codes:
+        out.line(
+            "// What codes are decoded with, over TILE and FOLD, between weights and products."
+        )
+        address = dict(tiles.vector_regions)["OUTPUT"]
+        for name, size in tiles.decode_regions:
+            out.line(f"constexpr uint32_t {name} = {address};")
+            address += size
     tile_bytes = dict(tiles.vector_regions)["TILE"]
     out.line(f"constexpr uint32_t HALF_TILE = {tile_bytes // 8};  // elements")
     out.line("// Byte offsets in the workspace of a group.")
@@ -141,6 +150,7 @@ def write_tile_constants(out: CppWriter, tiles: AttentionTiles, target: Target) 
             ("SCORES_GM", 0),
             ("PROBABILITIES_GM", 2 * tiles.score_bytes),
             ("PRODUCTS_GM", products),
+            *((("DECODED_GM", tiles.exchanged_bytes),) * tiles.codes),
             ("GROUP_BYTES", tiles.workspace_bytes),
         ),
     )
@@ -151,14 +161,45 @@ def write_tile_constants(out: CppWriter, tiles: AttentionTiles, target: Target) 
         ("SCORES_READY", 0),
         ("WEIGHTS_READY", 1),
         ("PRODUCTS_READY", 2),
+        *((("DECODED_READY", 3),) * tiles.codes),
     ):
         out.line(f"constexpr uint16_t {name} = {value};")
     for name, value in (("QUERIES", MAX_KEY_SLOTS), ("PROBABILITIES", MAX_KEY_SLOTS + 1)):
         out.line(f"constexpr int32_t {name} = {value};")
     out.line()
-    for text in (_ARITHMETIC, _EXCHANGE):
+    for text in (_ARITHMETIC, replace_once(_EXCHANGE, *_DECODED) if tiles.codes else _EXCHANGE):
         out.lines(text.splitlines())
         out.line()
+
+
+_DECODED = (
+    (
+        "    GlobalTensor<float> products;         // [2][LANES][VALUE_PITCH], cube to vector\n",
+        """\
+    GlobalTensor<float> products;         // [2][LANES][VALUE_PITCH], cube to vector
+    GlobalTensor<Element> decoded;        // [KEY_SLOTS][KEY_TILE][LATENT], vector to cube
+""",
+    ),
+    (
+        "        products.SetGlobalBuffer((__gm__ float*)(own + PRODUCTS_GM), "
+        "2 * LANES * VALUE_PITCH);\n",
+        """\
+        products.SetGlobalBuffer((__gm__ float*)(own + PRODUCTS_GM), 2 * LANES * VALUE_PITCH);
+        decoded.SetGlobalBuffer((__gm__ Element*)(own + DECODED_GM),
+                                KEY_SLOTS * KEY_TILE * LATENT);
+""",
+    ),
+    (
+        "        return products[slot * LANES * VALUE_PITCH];\n    }\n",
+        """\
+        return products[slot * LANES * VALUE_PITCH];
+    }
+    __aicore__ inline GlobalTensor<Element> Decoded(uint32_t slot) const {
+        return decoded[slot * KEY_TILE * LATENT];
+    }
+""",
+    ),
+)
 
 
 @contextmanager

@@ -13,7 +13,13 @@ CHUNKED_PREFILL = "chunked-prefill-attention"
 
 
 def latent_request(
-    dtype: DType, *, heads: int, latent: int, rope: int, block_tokens: int = BLOCK_TOKENS
+    dtype: DType,
+    *,
+    heads: int,
+    latent: int,
+    rope: int,
+    block_tokens: int = BLOCK_TOKENS,
+    codes: bool = False,
 ) -> TileRequest:
     """Return the request of attention to the cached vectors themselves; a lane is a head."""
     return TileRequest(
@@ -25,6 +31,7 @@ def latent_request(
         lanes=heads,
         key_limit=block_tokens,
         causal=False,
+        codes=codes,
     )
 
 

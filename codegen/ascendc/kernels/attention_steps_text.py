@@ -9,8 +9,10 @@ cores: weights 0, weights 1, accumulate 0, ... The flag ``WEIGHTS_READY`` of ste
 says that slot i & 1 of the scores is read and that the products of step i - 2 are accumulated.
 """
 
+from collections.abc import Sequence
+
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
-from ascendfx.codegen.ascendc.kernels.replace_once import replace_once
+from ascendfx.codegen.ascendc.kernels.replace_once import Change, replace_once
 
 _STEPS = """\
 __aicore__ inline uint32_t Pad16(uint32_t size) {
@@ -123,9 +125,12 @@ def write_step_sizes(out: CppWriter) -> None:
     out.line()
 
 
-def write_runs(out: CppWriter, *, causal: bool) -> None:
-    """Write ``RunCube`` and ``RunVector``."""
+def write_runs(
+    out: CppWriter, *, causal: bool, cube: Sequence[Change] = (), vector: Sequence[Change] = ()
+) -> None:
+    """Write ``RunCube`` and ``RunVector``, with what differs in a variant of the kernel."""
     mask = " " * 20 + "core.Mask(work, step);\n" if causal else ""
-    for text in (_RUN_CUBE, replace_once(_RUN_VECTOR, ("@MASK@\n", mask))):
+    run_vector = replace_once(_RUN_VECTOR, ("@MASK@\n", mask), *vector)
+    for text in (replace_once(_RUN_CUBE, *cube), run_vector):
         out.lines(text.splitlines())
         out.line()

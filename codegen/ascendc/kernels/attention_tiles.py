@@ -28,6 +28,9 @@ MAX_KEY_TILE = 128
 """Keys of one step at most: how many scores share one rescaling of the sums."""
 _TILE_CHOICES = (MAX_KEY_TILE, 64, 32, 16)
 
+CODE_ROWS = 8
+"""Keys whose codes become numbers at a time: a Brcb spreads the scales of so many."""
+
 MAX_KEY_SLOTS = 4
 """Key tiles in L1 at most: their events and two more are ids 0 to 5."""
 
@@ -47,6 +50,7 @@ class AttentionTiles:
         k_step: Contraction columns per L0 load.
         n_step: Value columns per L0 load.
         causal: The vector cores keep a table of lane minus key indices.
+        codes: Keys of the first summand are int8 codes, which the vector cores turn into numbers.
     """
 
     dtype: DType
@@ -59,6 +63,7 @@ class AttentionTiles:
     k_step: int
     n_step: int
     causal: bool
+    codes: bool = False
 
     @property
     def fractal_columns(self) -> int:
@@ -113,17 +118,40 @@ class AttentionTiles:
         return self.lanes * self.value_pitch * 4
 
     @property
-    def workspace_bytes(self) -> int:
-        """GM workspace of one group of cores: two slots of scores, probabilities, products."""
+    def decoded_bytes(self) -> int:
+        """Bytes of the numbers of one step of codes in a workspace slot."""
+        return self.key_tile * self.key_widths[0] * self.dtype.bytes if self.codes else 0
+
+    @property
+    def exchanged_bytes(self) -> int:
+        """GM workspace of two slots of scores, probabilities, products."""
         return 2 * (self.score_bytes + self.probability_bytes + self.product_bytes)
+
+    @property
+    def workspace_bytes(self) -> int:
+        """GM workspace of one group of cores: what is exchanged, and a slot per key slot."""
+        return self.exchanged_bytes + self.key_slots * self.decoded_bytes
+
+    @property
+    def decode_regions(self) -> tuple[tuple[str, int], ...]:
+        """Name and bytes of what a vector core decodes with, over ``TILE`` and ``FOLD``."""
+        numbers = CODE_ROWS * self.key_widths[0]
+        return (
+            ("CODES", numbers),
+            ("HALVES", 2 * numbers),
+            ("NUMBERS", 4 * numbers),
+            ("SCALES", CODE_ROWS * 4),
+            ("SCALE_BLOCKS", CODE_ROWS * BLOCK_BYTES),
+        )
 
     @property
     def vector_regions(self) -> tuple[tuple[str, int], ...]:
         """Name and bytes of each UB region of a vector core, in address order."""
         lanes, tile = self.vector_lanes, self.key_tile * self.vector_lanes * 4
+        decoding = sum(size for _, size in self.decode_regions) - tile // 2 if self.codes else 0
         return (
             ("OUTPUT", lanes * self.value_width * 4),
-            ("TILE", max(tile, 2 * self.value_width * 4)),
+            ("TILE", round_up(max(tile, 2 * self.value_width * 4, decoding), 2 * BLOCK_BYTES)),
             ("FOLD", tile // 2),
             ("MAXIMUM", lanes * 4),
             ("TOTAL", lanes * 4),
@@ -152,6 +180,7 @@ class TileRequest:
         lanes: Query vectors that share their keys.
         key_limit: Keys with one address and stride, a multiple of 16; a step divides it.
         causal: As in `AttentionTiles`.
+        codes: As in `AttentionTiles`.
     """
 
     family: str
@@ -162,6 +191,7 @@ class TileRequest:
     lanes: int
     key_limit: int
     causal: bool
+    codes: bool = False
 
 
 def plan_attention_tiles(request: TileRequest, target: Target) -> AttentionTiles:
@@ -224,6 +254,7 @@ def _cut(
             most_n // FRACTAL_ROWS * FRACTAL_ROWS, round_up(request.value_width, FRACTAL_ROWS)
         ),
         causal=request.causal,
+        codes=request.codes,
     )
 
 
@@ -252,6 +283,13 @@ def _check_widths(request: TileRequest) -> None:
                 f"{width * request.dtype.bytes} bytes, not a positive multiple of {BLOCK_BYTES}",
                 hint=f"head sizes must be multiples of {granule}",
             )
+    if request.codes and request.key_widths[0] % BLOCK_BYTES:
+        raise GraphError(
+            code="unaligned-head",
+            reason=f"{request.family}: a vector of {request.key_widths[0]} codes is not a positive "
+            f"multiple of {BLOCK_BYTES} bytes",
+            hint="leave this cache in the format of the model",
+        )
     if request.value_width // BLOCK_FLOATS > MAX_REPEAT_STRIDE:
         raise GraphError(
             code="tile-too-large",

@@ -6,7 +6,9 @@ order of the text, so that nothing behind the loads knows of a tree.
 """
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
+from ascendfx.codegen.ascendc.kernels.attention_codes_text import write_load_decoded
 from ascendfx.codegen.ascendc.kernels.attention_tiles import AttentionTiles
+from ascendfx.codegen.ascendc.kernels.replace_once import replace_once
 
 _LOAD_ROWS = """\
 // GM rows to rows of L1 slabs from `first` on, and the last one to `more` rows behind it, too.
@@ -64,6 +66,9 @@ __aicore__ inline void LoadKeys(const Work& work, uint32_t step, uint32_t slot) 
 """
 
 
+_DECODED = "                                const GlobalTensor<Element>& decoded)"
+
+
 def write_load_rows(out: CppWriter) -> None:
     """Write the copy of rows to any rows of slabs."""
     out.lines(_LOAD_ROWS.splitlines())
@@ -76,6 +81,7 @@ def write_tree_loads(out: CppWriter, tiles: AttentionTiles) -> None:
     if tiles.value_pitch != tiles.value_width:
         slabs = "Values(slot)[VALUES * 16]"
         copies.append(f"LoadRows({slabs}, latent, row, rows, more, K0, LATENT, VALUE_PITCH);")
+    copies.insert(0, "const GlobalTensor<Element> latent = latentCache[token * LATENT];")
     out.line("// Entries of one cache block, from place `entry` of the request on.")
     with out.block(
         "__aicore__ inline void LoadEntries(const Work& work, uint32_t slot, uint32_t entry, "
@@ -84,10 +90,20 @@ def write_tree_loads(out: CppWriter, tiles: AttentionTiles) -> None:
         out.line("const uint64_t column = work.request * MAX_BLOCKS + entry / BLOCK_TOKENS;")
         out.line("const uint64_t block = static_cast<uint32_t>(blockTable.GetValue(column));")
         out.line("const uint64_t token = block * BLOCK_TOKENS + entry % BLOCK_TOKENS;")
-        out.line("const GlobalTensor<Element> latent = latentCache[token * LATENT];")
-        out.lines(copies)
+        out.lines([] if tiles.codes else copies)
         out.line(
             "LoadRows(Rope(slot), ropeCache[token * ROPE], row, rows, more, ROPE, ROPE, ROPE);"
         )
     out.line()
-    out.lines(_LOAD_KEYS.splitlines())
+    if not tiles.codes:
+        out.lines(_LOAD_KEYS.splitlines())
+        return
+    decoded = CppWriter()
+    write_load_decoded(decoded, tiles)
+    last = "    SetFlag<HardEvent::MTE2_MTE1>(static_cast<int32_t>(slot));\n"
+    taken = "".join(f"    {line}\n" for line in decoded.text().splitlines())
+    changes = (
+        ("uint32_t step, uint32_t slot)", "uint32_t step, uint32_t slot,\n" + _DECODED),
+        (last, "    const uint32_t keys = end - key;\n" + taken + last),
+    )
+    out.lines(replace_once(_LOAD_KEYS, *changes).splitlines())

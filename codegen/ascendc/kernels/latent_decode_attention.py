@@ -13,6 +13,10 @@ With ``tree``, the last keys of a row are nodes of a draft tree that stand apart
 are brought together when keys are loaded: scores, softmax and splits are those of a chain, bit for
 bit, and nobody reads entries of other branches, whatever they hold.
 
+With ``codes``, the latent cache holds int8 codes, and ``scale_cache`` a number for each token of
+it: ``latent[j] = round(codes[j] * scale_cache[j])`` in the format of the queries, see
+`attention_codes_text`.
+
 Source: DeepSeek-V2 (arXiv 2405.04434) section 2.1 for the absorbed form; splitting as in
 FlashDecoding; lay-out on the chip: `attention_tiles`.
 """
@@ -27,6 +31,11 @@ from ascendfx.codegen.ascendc.kernel import (
     Kernel,
     KernelArgument,
     KernelKind,
+)
+from ascendfx.codegen.ascendc.kernels.attention_codes_text import (
+    CUBE_CHANGES,
+    VECTOR_CHANGES,
+    decode_text,
 )
 from ascendfx.codegen.ascendc.kernels.attention_cube_text import write_cube_core
 from ascendfx.codegen.ascendc.kernels.attention_frame import (
@@ -72,6 +81,7 @@ class LatentDecodeShape:
         dtype: Format of queries and caches.
         block_tokens: Tokens of a cache block.
         tree: Whether each row has a set of nodes that it sees; see `RaggedAttention`.
+        codes: Whether the latent cache holds codes.
     """
 
     rows: DeviceSize
@@ -87,6 +97,7 @@ class LatentDecodeShape:
     dtype: DType
     block_tokens: int = BLOCK_TOKENS
     tree: bool = False
+    codes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +157,7 @@ def plan_latent_decode_attention(
         latent=shape.latent,
         rope=shape.rope,
         block_tokens=shape.block_tokens,
+        codes=shape.codes,
     )
     tiles = plan_attention_tiles(request, target)
     head_tiles = -(-shape.heads // tiles.lanes)
@@ -166,7 +178,8 @@ def emit_latent_decode_attention(plan: LatentDecodePlan, name: str) -> Kernel:
     """Return the kernel.
 
     Arguments: ``q_latent, q_rope, latent_cache, rope_cache, block_table, positions, row_request,
-    partial, maximum, total, sizes, workspace``; with ``tree``, ``ancestors`` after ``row_request``.
+    partial, maximum, total, sizes, workspace``; with ``tree``, ``ancestors`` after ``row_request``,
+    with ``codes``, ``scale_cache`` after ``latent_cache``.
     """
     arguments = _arguments(plan)
     out = CppWriter()
@@ -177,8 +190,13 @@ def emit_latent_decode_attention(plan: LatentDecodePlan, name: str) -> Kernel:
     write_step_sizes(out)
     views = {"q_latent": plan.shape.q_latent, "q_rope": plan.shape.q_rope}
     write_inputs(out, plan.tiles, views, arguments, tree=plan.shape.tree)
-    write_vector_core(out, plan.tiles, (STORE,))
-    write_runs(out, causal=False)
+    if plan.shape.codes:
+        decode = decode_text(plan.shape.dtype, tree=plan.shape.tree)
+        write_vector_core(out, plan.tiles, (STORE, decode))
+        write_runs(out, causal=False, cube=CUBE_CHANGES, vector=VECTOR_CHANGES)
+    else:
+        write_vector_core(out, plan.tiles, (STORE,))
+        write_runs(out, causal=False)
     with mixed_kernel(out, name, arguments):
         out.line("Inputs inputs;")
         given = (each.name for each in arguments if each.direction is Direction.IN)
@@ -226,11 +244,13 @@ def _arguments(plan: LatentDecodePlan) -> tuple[KernelArgument, ...]:
         return KernelArgument(name, shape.dtype, Direction.IN, elements)
 
     statistics = plan.statistics_elements
+    stored = DType.I8 if shape.codes else shape.dtype
     tree = (KernelArgument("ancestors", DType.I32, Direction.IN, rows),) if shape.tree else ()
     return (
         query("q_latent", shape.q_latent, shape.latent),
         query("q_rope", shape.q_rope, shape.rope),
-        KernelArgument("latent_cache", shape.dtype, Direction.IN, tokens * shape.latent),
+        KernelArgument("latent_cache", stored, Direction.IN, tokens * shape.latent),
+        *((KernelArgument("scale_cache", DType.F32, Direction.IN, tokens),) * shape.codes),
         KernelArgument("rope_cache", shape.dtype, Direction.IN, tokens * shape.rope),
         KernelArgument("block_table", DType.I32, Direction.IN, shape.requests * shape.max_blocks),
         KernelArgument("positions", DType.I32, Direction.IN, rows),
@@ -252,6 +272,7 @@ def _comment(plan: LatentDecodePlan, name: str) -> tuple[str, ...]:
         f"// at most {shape.rows.capacity} rows; {plan.head_tiles} head tiles x {plan.splits} "
         f"splits of a row over {plan.groups} groups.",
         *(("// The last keys of a row are nodes of a draft tree: its ancestors.",) * shape.tree),
+        *(("// Latent vectors are int8 codes with a scale per token.",) * shape.codes),
         *memory_comment(plan.tiles, plan.groups),
     )
 

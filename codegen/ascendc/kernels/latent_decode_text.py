@@ -4,6 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from ascendfx.codegen.ascendc.cpp_writer import CppWriter
 from ascendfx.codegen.ascendc.kernel import Direction, KernelArgument
+from ascendfx.codegen.ascendc.kernels.attention_codes_text import (
+    write_load_codes,
+    write_load_decoded,
+)
 from ascendfx.codegen.ascendc.kernels.attention_cube_text import write_load_values
 from ascendfx.codegen.ascendc.kernels.attention_frame import write_tensors, write_views
 from ascendfx.codegen.ascendc.kernels.attention_tiles import AttentionTiles
@@ -147,6 +151,8 @@ def write_inputs(
         out.line()
         out.lines(_LOADS.splitlines())
         out.line()
+        if tiles.codes:
+            write_load_codes(out, tree=tree)
         if tree:
             write_tree_loads(out, tiles)
         else:
@@ -159,8 +165,9 @@ def write_inputs(
 
 def _write_load_keys(out: CppWriter, tiles: AttentionTiles) -> None:
     out.line("// A step lies in one cache block: KEY_TILE divides BLOCK_TOKENS.")
+    slot = "uint32_t slot, const GlobalTensor<Element>& decoded" if tiles.codes else "uint32_t slot"
     with out.block(
-        "__aicore__ inline void LoadKeys(const Work& work, uint32_t step, uint32_t slot) const"
+        f"__aicore__ inline void LoadKeys(const Work& work, uint32_t step, {slot}) const"
     ):
         out.line("const uint32_t key = work.begin + step * KEY_TILE;")
         out.line("const uint32_t keys = KeysOf(work, step);")
@@ -168,6 +175,9 @@ def _write_load_keys(out: CppWriter, tiles: AttentionTiles) -> None:
         out.line("const uint64_t block = static_cast<uint32_t>(blockTable.GetValue(entry));")
         out.line("const uint64_t token = block * BLOCK_TOKENS + key % BLOCK_TOKENS;")
         out.line("WaitFlag<HardEvent::MTE1_MTE2>(static_cast<int32_t>(slot));")
-        write_load_values(out, tiles, "Values(slot)", "latentCache[token * LATENT]", "LATENT")
+        if not tiles.codes:
+            write_load_values(out, tiles, "Values(slot)", "latentCache[token * LATENT]", "LATENT")
         out.line("LoadSlabs(Rope(slot), ropeCache[token * ROPE], keys, ROPE, ROPE, ROPE);")
+        if tiles.codes:
+            write_load_decoded(out, tiles)
         out.line("SetFlag<HardEvent::MTE2_MTE1>(static_cast<int32_t>(slot));")

@@ -25,7 +25,7 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     BufferKind,
     LocalBuffer,
     blocks_for,
-    check_dtype,
+    check_moved,
     check_local_buffers,
     check_positive,
     kernel_function,
@@ -91,7 +91,7 @@ def plan_move_entries(
     Raises:
         GraphError: A size is not positive, or the entries of a place do not fit.
     """
-    check_dtype(_FAMILY, dtype)
+    check_moved(_FAMILY, dtype)
     check_positive(
         _FAMILY,
         requests=requests.capacity,

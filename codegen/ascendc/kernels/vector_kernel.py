@@ -122,6 +122,16 @@ def check_dtype(family: str, dtype: DType) -> None:
         )
 
 
+def check_moved(family: str, dtype: DType) -> None:
+    """Check that ``dtype`` is a format whose rows are stored in caches.
+
+    Raises:
+        GraphError: It is neither f32, bf16 nor i8.
+    """
+    if dtype is not DType.I8:
+        check_dtype(family, dtype)
+
+
 def check_positive(family: str, **sizes: int) -> None:
     """Check that every named size is at least 1.
 

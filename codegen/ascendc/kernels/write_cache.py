@@ -18,7 +18,7 @@ from ascendfx.codegen.ascendc.kernels.vector_kernel import (
     LocalBuffer,
     RowView,
     blocks_for,
-    check_dtype,
+    check_moved,
     check_local_buffers,
     check_positive,
     check_view,
@@ -82,7 +82,7 @@ def plan_write_cache(
     Raises:
         GraphError: A size is not positive, a row does not fit, or the view is impossible.
     """
-    check_dtype("write-cache", dtype)
+    check_moved("write-cache", dtype)
     check_positive("write-cache", columns=columns, cache_rows=cache_rows, rows=rows.capacity)
     view = view or RowView(columns)
     check_view("write-cache", view, columns)

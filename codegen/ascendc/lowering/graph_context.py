@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from ascendfx.codegen.ascendc.kernel import DeviceSize
+from ascendfx.codegen.ascendc.lowering.cached_codes import CachedCodes, find_cached_codes
 from ascendfx.codegen.ascendc.lowering.resolve_views import ResolvedViews
 from ascendfx.codegen.ascendc.lowering.row_space import row_size
 from ascendfx.codegen.ascendc.lowering.step import Operand
@@ -81,9 +83,19 @@ class GraphContext:
             for size, stride, wanted in zip(shape, view.strides, dense, strict=True)
         )
 
+    @cached_property
+    def cached_codes(self) -> Mapping[int, CachedCodes]:
+        """The numbers that are made of cached codes, by position."""
+        return find_cached_codes(self.graph, self.views.of, self.constants)
+
+    def codes_of(self, value: Value) -> CachedCodes | None:
+        """Return the cached codes that a value is a view of the numbers of."""
+        return self.cached_codes.get(self.view(value).root.node)
+
     def is_paged(self, value: Value) -> bool:
-        """Return whether a value is a view of tokens read from a cache."""
-        return isinstance(self.graph.op_of(self.view(value).root), CacheRead)
+        """Return whether a value is a view of tokens read from a cache, of codes or numbers."""
+        read = isinstance(self.graph.op_of(self.view(value).root), CacheRead)
+        return read or self.codes_of(value) is not None
 
     def rows(self, size: Dim, position: int) -> DeviceSize:
         """Return where the device finds a row count.

@@ -11,7 +11,6 @@ from ascendfx.codegen.ascendc.kernels.combine_attention_splits import (
     emit_combine_attention_splits,
     plan_combine_attention_splits,
 )
-from ascendfx.codegen.ascendc.kernels.gather_cache import emit_gather_cache, plan_gather_cache
 from ascendfx.codegen.ascendc.kernels.latent_decode_attention import (
     LatentDecodeShape,
     emit_latent_decode_attention,
@@ -55,52 +54,12 @@ def select_attention(context: GraphContext, position: int) -> list[KernelStep]:
     return [_expanded(context, attention, op.scale, position)]
 
 
-def select_cache_read(context: GraphContext, position: int) -> KernelStep:
-    """Return the copy of a request's cached rows into one dense tensor.
-
-    Raises:
-        GraphError: The step may have several requests.
-    """
-    cache, table = context.node(position).operands
-    requests, length, *inner = context.node(position).types[0].shape
-    if bind_size(requests, context.capacity) != 1:
-        raise context.refusal(
-            position,
-            f"cached rows of up to {bind_size(requests, context.capacity)} requests are not "
-            "gathered into one tensor",
-            hint="lower this step for one request, or absorb the projection behind the cache",
-        )
-    columns = bind_size(product(inner), context.capacity)
-    blocks, block = context.graph.type_of(cache).shape[:2]
-    dtype = context.view(cache).dtype
-    plan = plan_gather_cache(
-        context=context.rows(product((requests, length)), position),
-        columns=columns,
-        cache_blocks=bind_size(blocks, context.capacity),
-        max_blocks=bind_size(context.graph.type_of(table).shape[1], context.capacity),
-        dtype=dtype,
-        target=context.target,
-        block_tokens=bind_size(block, context.capacity),
-    )
-    return KernelStep(
-        plan=plan,
-        emit=emit_gather_cache,
-        name=f"gather_cache_n{columns}_{dtype.value}",
-        operands=(
-            context.dense_operand(cache, position),
-            context.dense_operand(table, position),
-            context.operand(Value(position)),
-        ),
-        position=position,
-        covers=(position,),
-    )
-
-
 def _attends_latent(context: GraphContext, attention: _Roles) -> bool:
     """Return whether one cached vector per token is the key of all heads and the value, too."""
     latent = context.view(attention.keys[0])
     return (
         all(context.is_paged(key) for key in attention.keys)
+        and all(context.codes_of(key) is None for key in attention.keys[1:])
         and context.view(attention.values) == latent
         and all(_is_whole(context, key) for key in attention.keys)
     )
@@ -116,8 +75,8 @@ def _is_whole(context: GraphContext, value: Value) -> bool:
 def _latent(
     context: GraphContext, attention: _Roles, scale: float, position: int
 ) -> list[KernelStep]:
-    caches = [_cache_of(context, key) for key in attention.keys]
-    table = context.node(context.view(attention.keys[0]).root.node).operands[1]
+    caches = [cache for key in attention.keys for cache in _caches_of(context, key)]
+    table = _table_of(context, attention.keys[0])
     requests, table_blocks = context.graph.type_of(table).shape
     blocks, block = context.graph.type_of(caches[0]).shape[:2]
     queries = [_heads(context, context.view(q), position) for q in attention.queries]
@@ -137,6 +96,7 @@ def _latent(
         dtype=context.view(attention.queries[0]).dtype,
         block_tokens=bind_size(block, capacity),
         tree=attention.ancestors is not None,
+        codes=context.codes_of(attention.keys[0]) is not None,
     )
     plan = plan_latent_decode_attention(shape, context.target)
     statistics = plan.statistics_elements
@@ -151,7 +111,7 @@ def _latent(
     attend = KernelStep(
         plan=plan,
         emit=emit_latent_decode_attention,
-        name=f"latent_decode_attention{'_tree' * shape.tree}{size}",
+        name=f"latent_decode_attention{'_tree' * shape.tree}{'_codes' * shape.codes}{size}",
         operands=(
             *map(context.operand, attention.queries),
             *(context.dense_operand(cache, position) for cache in caches),
@@ -174,8 +134,17 @@ def _latent(
     return [attend, combine]
 
 
-def _cache_of(context: GraphContext, key: Value) -> Value:
-    return context.node(context.view(key).root.node).operands[0]
+def _caches_of(context: GraphContext, key: Value) -> tuple[Value, ...]:
+    """Return the cache of a key; of codes, that of their scales, too."""
+    codes = context.codes_of(key)
+    if codes is not None:
+        return codes.codes, codes.scales
+    return context.node(context.view(key).root.node).operands[:1]
+
+
+def _table_of(context: GraphContext, key: Value) -> Value:
+    codes = context.codes_of(key)
+    return codes.table if codes else context.node(context.view(key).root.node).operands[1]
 
 
 def _expanded(context: GraphContext, attention: _Roles, scale: float, position: int) -> KernelStep:

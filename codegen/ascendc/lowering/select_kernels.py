@@ -16,7 +16,8 @@ from ascendfx.codegen.ascendc.lowering.group_vector_chains import (
     why_no_chain,
 )
 from ascendfx.codegen.ascendc.lowering.resolve_views import resolve_views
-from ascendfx.codegen.ascendc.lowering.select_attention import select_attention, select_cache_read
+from ascendfx.codegen.ascendc.lowering.select_attention import select_attention
+from ascendfx.codegen.ascendc.lowering.select_cache_read import select_cache_read
 from ascendfx.codegen.ascendc.lowering.select_chain import select_chain
 from ascendfx.codegen.ascendc.lowering.select_drafts import (
     select_branch_drafts,
@@ -126,6 +127,7 @@ def select_kernels(
     )
     added = absorb_additions(context)
     taken = [Unit((position, *rows.covers)) for position, rows in added.items()]
+    taken += [Unit(each.covers) for each in context.cached_codes.values()]
     grouping = group_vector_chains(context, taken)
     units = order_units(context, grouping.units)
     selected = sorted(units, key=lambda unit: not _attends(context, unit))  # its refusals say most
@@ -137,8 +139,8 @@ def select_kernels(
     read = {operand.root for each in steps.values() for step in each for operand in step.operands}
     read.update(context.view(value).root for value in graph.outputs)
     for unit in units:
-        if _reads(context, unit) and Value(unit.positions[0]) in read:
-            steps[unit] = [_at(context, unit.positions[0], select_cache_read)]
+        if _reads(context, unit) and Value(unit.positions[-1]) in read:
+            steps[unit] = [_at(context, unit.positions[-1], select_cache_read)]
     return LoweredGraph(
         steps=tuple(_with_work(context, s) for unit in units for s in steps.get(unit, ())),
         outputs=tuple(_output(context, value) for value in graph.outputs),
@@ -156,7 +158,8 @@ def _attends(context: GraphContext, unit: Unit) -> bool:
 
 def _reads(context: GraphContext, unit: Unit) -> bool:
     """Return whether a unit gathers cached rows, which attention itself can do as well."""
-    return isinstance(context.node(unit.positions[0]).op, CacheRead)
+    last = unit.positions[-1]
+    return isinstance(context.node(last).op, CacheRead) or last in context.cached_codes
 
 
 def _select_or_explain(

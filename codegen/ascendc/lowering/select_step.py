@@ -28,6 +28,7 @@ from ascendfx.ir.ops import (
 )
 from ascendfx.ir.packed_rows import PACKED_ROWS
 from ascendfx.ir.size import Dim, bind_size, product
+from ascendfx.ir.tensor_type import DType
 
 
 def select_pack_rows(context: GraphContext, position: int) -> KernelStep:
@@ -115,10 +116,15 @@ def select_move_entries(context: GraphContext, position: int) -> KernelStep:
     if not isinstance(op, MoveEntries):
         raise AssertionError("dispatched by type")  # noqa: TRY004
     *caches, table, state, _path = node.operands
-    kinds, dtype = [context.graph.type_of(each) for each in caches], context.view(caches[0]).dtype
+    kinds = [context.graph.type_of(each) for each in caches]
+    formats = {context.view(each).dtype for each in caches}
+    dtype = formats.pop() if len(formats) == 1 else DType.I8  # of several, bytes
     blocks, block, *columns = (
         bind_size(size, context.capacity)
-        for size in (*kinds[0].shape[:2], *(product(kind.shape[2:]) for kind in kinds))
+        for size in (
+            *kinds[0].shape[:2],
+            *(product(kind.shape[2:]) * kind.dtype.bytes // dtype.bytes for kind in kinds),
+        )
     )
     plan = plan_move_entries(
         requests=context.rows(_first_axis(context, state), position),

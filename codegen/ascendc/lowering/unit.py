@@ -84,8 +84,10 @@ def contents(context: GraphContext, value: Value) -> Value:
     """Return the value whose elements ``value`` looks at: itself if it is no view.
 
     A node that overwrites makes new contents in old memory. Rows read from a cache are not moved
-    where attention finds them by itself, so they count as a view.
+    where attention finds them by itself, so they count as a view; so do numbers made of codes.
     """
+    if value.node in context.cached_codes:
+        return contents(context, context.cached_codes[value.node].codes)
     node = context.node(value.node)
     looks = not is_computed(context, value.node) or isinstance(node.op, CacheRead)
     if looks and node.operands and value.node not in context.constants:

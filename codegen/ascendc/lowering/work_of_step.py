@@ -3,9 +3,14 @@
 from ascendfx.codegen.ascendc.lowering.graph_context import GraphContext
 from ascendfx.codegen.ascendc.lowering.step import KernelStep, Operand, Scratch
 from ascendfx.codegen.ascendc.work import Work
-from ascendfx.codegen.ascendc.work_of_op import bytes_of, vector_slots_of, work_of_op
+from ascendfx.codegen.ascendc.work_of_op import (
+    attention_to_codes,
+    bytes_of,
+    vector_slots_of,
+    work_of_op,
+)
 from ascendfx.ir.graph import Value
-from ascendfx.ir.ops import CombineExperts, GatherRows
+from ascendfx.ir.ops import CombineExperts, GatherRows, RaggedAttention
 from ascendfx.ir.size import Dim, simplify_size
 from ascendfx.ir.tensor_type import TensorType
 
@@ -19,8 +24,26 @@ def work_of_step(context: GraphContext, step: KernelStep) -> Work:
     if len(step.covers) > 1 and not isinstance(node.op, CombineExperts):
         return _chain(context, step)
     operands = [context.graph.type_of(value) for value in node.operands]
-    work = work_of_op(node.op, operands, node.types, chosen=context.pairs_per_row)
+    codes = _codes_read(context, step)
+    if codes:
+        work = attention_to_codes(node.op, operands, node.types, codes)
+    else:
+        work = work_of_op(node.op, operands, node.types, chosen=context.pairs_per_row)
     return work.with_bytes(scratch + bytes_of(*_added(context, step)))
+
+
+def _codes_read(context: GraphContext, step: KernelStep) -> list[TensorType]:
+    """Return codes and scales of cached tokens that attention decodes by itself."""
+    node = context.node(step.position)
+    if not isinstance(node.op, RaggedAttention):
+        return []
+    codes = context.codes_of(node.op.roles(node.operands).keys[0])
+    caches = {operand.root for operand in step.operands}
+    if codes is None or context.view(codes.codes).root not in caches:
+        return []
+    tokens = context.graph.type_of(Value(codes.covers[-1])).shape[:2]
+    kinds = map(context.graph.type_of, (codes.codes, codes.scales))
+    return [kind.with_shape((*tokens, *kind.shape[2:])) for kind in kinds]
 
 
 def _scratch_bytes(operand: Operand) -> int:
