@@ -55,8 +55,6 @@ class CachesOfCodes:
         self._reads = {read for each in self.own for read in each.reads}
         self._named = self._scale_names()
         self._scales: dict[Value, Value] = {}  # of each cache of codes, as they are now
-        caches = [v for v in self.old.inputs if self._name(v).startswith(CACHE_PREFIX)]
-        self._last = caches[-1]
 
     def graph(self) -> Graph:
         """Return the copy; scales are caches behind the others, in inputs and in results."""
@@ -72,8 +70,10 @@ class CachesOfCodes:
         taken = [name.rpartition(".")[0] for name in self.old.input_types]
         named: dict[Value, str] = {}
         for value in sorted(coded):
-            layer = self._name(value).rpartition(".")[0]
-            named[value] = f"{layer}.{taken.count(layer)}"
+            name = self._name(value)
+            layer = name.rpartition(".")[0]
+            numbered = name.startswith(CACHE_PREFIX)
+            named[value] = f"{layer}.{taken.count(layer)}" if numbered else f"{name}_scale"
             taken.append(layer)
         return named
 
@@ -102,7 +102,7 @@ class CachesOfCodes:
         if value in self._named:
             op = replace(op, type=codes_of_cache(op.type))
         made = builder.add(op)
-        if value == self._last:
+        if value == self.old.inputs[-1]:
             for cache, name in self._named.items():
                 kind = scales_of_cache(self.old.type_of(cache))
                 self._scales[cache] = builder.add(Input(name, kind))

@@ -4,6 +4,7 @@ import numpy as np
 
 from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.ops import Call, Param
+from ascendfx.ir.tensor_type import DType
 
 BLOCK = BLOCK_TOKENS
 
@@ -73,7 +74,12 @@ def random_caches(random, program, blocks):
     for name, kind in program.main.input_types.items():
         if name.startswith("cache."):
             shape = (blocks, *kind.shape[1:])
-            caches[name] = random.standard_normal(shape).astype(kind.dtype.numpy)
+            values = random.standard_normal(shape)
+            if kind.dtype is DType.I8:
+                values = random.integers(-127, 128, shape)
+            elif kind.rank == 3 and kind.shape[-1] == 1:  # scales of codes
+                values = (1 + np.abs(values)) / 127
+            caches[name] = values.astype(kind.dtype.numpy)
     return caches
 
 

@@ -48,10 +48,13 @@ class ExactCodes(NoisyInterpreter):
         return results
 
 
-def run_both(shape, name, step, *, rows, requests, four_bits=()):
-    """Return what plan and interpreter made: codes, sums and logits, in the order of the graph."""
+def run_both(shape, name, step, *, rows, requests, rewrite=quantized, **options):
+    """Return what plan and interpreter made: codes, sums and logits, in the order of the graph.
+
+    Caches are among what they made, as they are after the step.
+    """
     plain = serving_program(shape, name)
-    program = quantized(plain, four_bits)
+    program = rewrite(plain, **options)
     plan, weights = lower_program(
         program, target=TARGET, rows=rows, requests=requests, context=CONTEXT, blocks=BLOCKS,
         name=name,
@@ -86,7 +89,9 @@ def run_both(shape, name, step, *, rows, requests, four_bits=()):
     named = {"rows": sizes[0], "requests": sizes[1], "context": sizes[2], "blocks": BLOCKS}
     named["table_blocks"] = inputs["block_table"].shape[1]
     exact = ExactCodes(program, tensors, named)
-    _, exact_logits, *_ = exact.run(program.main, given)
+    _, exact_logits, *rest = exact.run(program.main, given)
+    made["caches"] = [runner.array(key) for key in caches]
+    exact.made["caches"] = rest[-len(caches) :]
     return made, exact.made, (logits[: sizes[1]], exact_logits)
 
 
