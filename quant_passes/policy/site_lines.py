@@ -5,14 +5,19 @@ from collections.abc import Collection, Iterator
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.quant_passes.algorithms.min_max import MinMax
 from ascendfx.quant_passes.formats.integer import Integer
+from ascendfx.quant_passes.insertion.cache_form import LATENTS, CacheLine
+from ascendfx.quant_passes.insertion.chosen_lines import QuantLine
 from ascendfx.quant_passes.insertion.site_form import SiteForm, SiteLine
 from ascendfx.quant_passes.policy.recipe import Recipe, RecipeLine, SitePolicy
 from ascendfx.quant_passes.scaling.granularity import PerChannel
 from ascendfx.quant_passes.scaling.scale_rule import ScaleRule
 
 
-def site_lines(recipe: Recipe, drafts: Collection[int] = ()) -> tuple[SiteLine, ...]:
+def site_lines(recipe: Recipe, drafts: Collection[int] = ()) -> tuple[QuantLine, ...]:
     """Return the lines by which a compiled model multiplies the codes that a recipe chooses.
+
+    A recipe with ``kv_cache`` has lines for latent caches, too: those of all layers that it does
+    not keep, and not those of draft layers. A program has a scale for each token.
 
     Args:
         recipe: What becomes of weights: its algorithms are ``min_max``, since a program rounds to
@@ -22,9 +27,15 @@ def site_lines(recipe: Recipe, drafts: Collection[int] = ()) -> tuple[SiteLine, 
     Raises:
         GraphError: `recipe-not-runnable`: a line asks for what no program computes.
     """
-    if recipe.cache is not None:
-        raise _refused(f"`{recipe.name}` stores the latent cache in int8", recipe.lines[0])
-    return tuple(each for line in recipe.lines for each in _lines(line, drafts))
+    sites = (each for line in recipe.lines for each in _lines(line, drafts))
+    return (*sites, *_cache_lines(recipe, drafts))
+
+
+def _cache_lines(recipe: Recipe, drafts: Collection[int]) -> tuple[CacheLine, ...]:
+    if recipe.cache is None:
+        return ()
+    kept = sorted({*recipe.cache.keep, *drafts})
+    return (*(CacheLine(f"*.layers.{layer}.*", None) for layer in kept), *LATENTS)
 
 
 def _lines(line: RecipeLine, drafts: Collection[int]) -> Iterator[SiteLine]:

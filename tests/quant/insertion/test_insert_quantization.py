@@ -349,16 +349,18 @@ def test_a_preset_is_found_by_name_and_a_wrong_name_is_told() -> None:
     assert chosen_lines([*W8A8]) == W8A8
     with pytest.raises(GraphError, match=r"quant-preset-not-known.*`w8a9`") as told:
         chosen_lines("w8a9")
-    assert told.value.hint == "did you mean `w8a8`? known presets: w4a8, w8a8"
+    presets = "w4a8, w4a8kv8, w8a8, w8a8kv8"
+    assert told.value.hint == f"did you mean `w8a8`? known presets: {presets}"
     with pytest.raises(GraphError, match=r"bad-argument.*`quant` is int 8"):
         chosen_lines(8)  # pyright: ignore[reportArgumentType]
 
 
 def test_a_choice_that_fits_nothing_is_told_with_keys_of_the_model() -> None:
     program = parse_program(LAYERS)
-    check_quantized(EVERYTHING.run(program).program)
+    check_quantized(EVERYTHING.run(program).program, EVERYTHING.lines)
+    check_quantized(program, ())
     with pytest.raises(GraphError, match=r"nothing-quantized") as told:
-        check_quantized(program)
+        check_quantized(program, EVERYTHING.lines)
     assert "`layers.0.w`, `layers.0.v`, `layers.1.w`, 6 in all" in told.value.hint
 
 

@@ -3,7 +3,8 @@
 import pytest
 
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.quant_passes.insertion.site_form import W8A8, form_of
+from ascendfx.quant_passes.insertion.cache_form import LATENTS, CacheLine
+from ascendfx.quant_passes.insertion.site_form import W8A8, SiteLine, form_of
 from ascendfx.quant_passes.policy.read_recipe import recipe_of
 from ascendfx.quant_passes.policy.shipped import recipe_named
 from ascendfx.quant_passes.policy.site_lines import site_lines
@@ -23,7 +24,7 @@ def test_draft_layers_have_forms_of_their_own() -> None:
         'sites:\n  - {match: "*.experts.*", only: draft, weight: int8, activation: dynamic}\n'
         '  - {match: ["*.experts.*", "*_proj.*"], weight: int4, activation: dynamic}\n'
     )
-    lines = site_lines(recipe, (61, 62))
+    lines = [line for line in site_lines(recipe, (61, 62)) if isinstance(line, SiteLine)]
     bits = {
         layer: [
             form.bits if (form := form_of(lines, f"model.layers.{layer}.{key}")) else None
@@ -33,6 +34,15 @@ def test_draft_layers_have_forms_of_their_own() -> None:
     }
     assert bits == {6: [4, 4, 4], 60: [4, 4, 4], 61: [8, 8, 4], 62: [8, 8, 4]}
     assert len(site_lines(recipe)) == 2
+
+
+def test_a_cache_of_codes_is_that_of_all_layers_but_those_that_are_kept() -> None:
+    lines = site_lines(recipe_of(LINE + "kv_cache: {format: int8, keep_layers: [0, 2]}\n"), (3,))
+    assert [line for line in lines if isinstance(line, CacheLine)] == [
+        *(CacheLine(f"*.layers.{layer}.*", None) for layer in (0, 2, 3)),
+        CacheLine("*"),
+    ]
+    assert site_lines(recipe_of(LINE + "kv_cache: int8\n"))[1:] == LATENTS
 
 
 @pytest.mark.parametrize(
@@ -56,7 +66,6 @@ def test_what_programs_do_not_make_is_refused(more: str, why: str) -> None:
         (LINE.replace("int4", "nf4"), "codes are nf4"),
         (LINE.replace("int4", "uint4"), "codes are uint4"),
         (LINE.replace("dynamic", "static"), "not quantized by token"),
-        (LINE + "kv_cache: int8\n", "latent cache"),
     ],
 )
 def test_other_codes_and_inputs_are_refused(wrong: str, why: str) -> None:
