@@ -114,11 +114,10 @@ def run_decode(
     if ancestors is not None:
         seen_tokens = list(map(_path, positions, ancestors))
     latent, rope, table = _paged_cache(plan, seen_tokens, row_request, random)
-    stored_latent = _codes_of(latent, shape.latent)
+    codes, scales = _codes_of(latent, shape.latent)
     if shape.codes or decoded_cache:
-        latent = decoded(*stored_latent, shape.dtype)
-    if not shape.codes:
-        stored_latent = [latent]
+        latent = decoded(codes, scales, shape.dtype)
+    cache = (codes, scales) if shape.codes else (latent,)
     q_latent = values(random, (shape.heads, capacity, shape.latent), shape.dtype)
     q_rope = values(random, (shape.heads, capacity, shape.rope), shape.dtype)
     arguments = {argument.name: argument for argument in decode.kernel.arguments}
@@ -135,7 +134,7 @@ def run_decode(
         store(shape.q_latent, q_latent, arguments["q_latent"].elements),
         store(shape.q_rope, q_rope, arguments["q_rope"].elements),
     )
-    decode.launch([*stored, *stored_latent, rope, table, *ids, *results, sizes, workspace])
+    decode.launch([*stored, *cache, rope, table, *ids, *results, sizes, workspace])
     stored_out = np.full(combine.kernel.arguments[3].elements, np.nan, shape.dtype.numpy)
     combine.launch([*results, stored_out, sizes])
     view = out_view or MatrixView(0, shape.heads * shape.latent, shape.latent)
@@ -156,13 +155,13 @@ def run_decode(
     return tuple(tensor.tobytes() for tensor in (*results, stored_out))
 
 
-def _codes_of(latent: Array, width: int) -> list[Array]:
+def _codes_of(latent: Array, width: int) -> tuple[Array, Array]:
     """Return int8 codes and a scale per token of a cache; where that is NaN, so is the scale."""
     wide = latent.reshape(-1, width).astype(np.float32)
     scales = np.abs(wide).max(1) / np.float32(127)
     unseen = np.isnan(scales)
     codes = np.rint(wide / np.where(unseen, 1, scales)[:, None])
-    return [np.where(unseen[:, None], 99, codes).astype(np.int8).reshape(-1), scales]
+    return np.where(unseen[:, None], 99, codes).astype(np.int8).reshape(-1), scales
 
 
 def decoded(codes: Array, scales: Array, dtype: DType) -> Array:

@@ -1,4 +1,4 @@
-"""Vector chains to break, and the kernel that tells them the group of each row."""
+"""Vector chains to break, and kernels of codes and of the group of each row."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from ascendfx.codegen.ascendc.kernel import DeviceSize, Kernel
+from ascendfx.codegen.ascendc.kernels.gather_codes import emit_gather_codes, plan_gather_codes
 from ascendfx.codegen.ascendc.kernels.row_groups import emit_row_groups, plan_row_groups
 from ascendfx.codegen.ascendc.kernels.vector_chain import emit_vector_chain, plan_vector_chain
 from ascendfx.ir.graph import Graph
@@ -29,6 +30,19 @@ def row_groups() -> Made:
     plan = plan_row_groups(rows=DeviceSize(0, 5_000), groups=9, target=FEW_CORES)
     ends = np.cumsum([3, 0, 170, 1, 0, 2_100, 2, 0, 2_500]).astype(np.int32)
     return emit_row_groups(plan, "row_groups"), {"ends": ends}, (0, 1, 2_276, 4_776, 5_000)
+
+
+def gather_codes() -> Made:
+    plan = plan_gather_codes(
+        context=DeviceSize(0, 600), columns=96, cache_blocks=9, max_blocks=5, dtype=DType.BF16,
+        target=FEW_CORES,
+    )  # fmt: skip
+    random = np.random.default_rng(0)
+    inputs: dict[str, Array] = {
+        "codes": random.integers(-127, 128, 9 * 128 * 96).astype(np.int8),
+        "block_table": random.permutation(9)[:5].astype(np.int32),
+    }
+    return emit_gather_codes(plan, "gather_codes"), inputs, (0, 1, 127, 300, 600)
 
 
 def _chain(graph: Graph, rows: int, unified_buffer: int) -> Callable[[], Made]:

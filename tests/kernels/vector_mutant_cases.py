@@ -26,7 +26,6 @@ from ascendfx.codegen.ascendc.kernels.dispatch_experts import (
     plan_dispatch_experts,
 )
 from ascendfx.codegen.ascendc.kernels.gather_cache import emit_gather_cache, plan_gather_cache
-from ascendfx.codegen.ascendc.kernels.gather_codes import emit_gather_codes, plan_gather_codes
 from ascendfx.codegen.ascendc.kernels.gather_rows import emit_gather_rows, plan_gather_rows
 from ascendfx.codegen.ascendc.kernels.latent_decode_attention import plan_latent_decode_attention
 from ascendfx.codegen.ascendc.kernels.pack_rows import emit_pack_rows, plan_pack_rows
@@ -98,24 +97,6 @@ def _gather_cache() -> Case:
     table = np.random.default_rng(0).permutation(9)[:5].astype(np.int32)
     kernel = emit_gather_cache(plan, "gather_cache")
     return _case(kernel, {"block_table": table}, (0, 1, 127, 300, 600))
-
-
-def _gather_codes(dtype: DType, known: DType | None = None) -> Callable[[], Case]:
-    def make() -> Case:
-        plan = plan_gather_codes(
-            context=DeviceSize(0, 600), columns=96, cache_blocks=9, max_blocks=5, dtype=dtype,
-            target=FEW_CORES,
-        )  # fmt: skip
-        random = np.random.default_rng(0)
-        inputs = {
-            "codes": random.integers(-127, 128, 9 * 128 * 96).astype(np.int8),
-            "block_table": random.permutation(9)[:5].astype(np.int32),
-        }
-        kernel = emit_gather_codes(plan, "gather_codes")
-        case = _case(kernel, inputs, (0, 1, 127, 300, 600))
-        return replace(case, known=_gather_codes(known)().kernel.source) if known else case
-
-    return make
 
 
 def _argmax(dtype: DType) -> Callable[[], Case]:
@@ -377,8 +358,7 @@ CASES: dict[str, Callable[[], Case]] = {
     "write_cache": _write_cache,
     "gather_rows": _gather_rows,
     "gather_cache": _gather_cache,
-    "gather_codes": _gather_codes(DType.BF16),
-    "gather_codes_f32": _gather_codes(DType.F32, known=DType.BF16),
+    "gather_codes": partial(_made, chain_mutant_cases.gather_codes),
     "argmax_f32": _argmax(DType.F32),
     "argmax_bf16": _argmax(DType.BF16),
     "merge_f32": _merge(DType.F32),

@@ -13,13 +13,7 @@ from ascendfx.quant_passes.insertion.cache_form import LATENTS
 from ascendfx.quant_passes.insertion.quantize_cache import QuantizeCache
 from tests.lowering.serving_case import decode_step, prefill_step
 from tests.lowering.serving_programs import V3, Shape, serving_program
-from tests.lowering.test_quantized_plans import (
-    BLOCKS,
-    CONTEXT,
-    TARGET,
-    assert_same,
-    run_both,
-)
+from tests.lowering.step_of_codes import BLOCKS, CONTEXT, TARGET, assert_same, run_both
 
 
 def with_codes(program):

@@ -100,30 +100,30 @@ def test_it_runs_behind_projections_of_codes_and_stores_again_nothing() -> None:
     assert quantizing_passes(W8A8) == (InsertQuantization(W8A8),)
 
 
-def rotated(width: int = 16) -> Program:
+def rotated() -> Program:
     """Return attention whose one cache holds what is rotated beside what is not."""
-    return parse_program(f"""
-graph @main {{
-  %0 = input "x" : f32[rows, {width}]
+    return parse_program("""
+graph @main {
+  %0 = input "x" : f32[rows, 16]
   %1 = input "angle" : f32[rows, 1, 4]
   %2 = input "slots" : i32[rows]
   %3 = input "positions" : i32[rows]
   %4 = input "row_request" : i32[rows]
   %5 = input "block_table" : i32[requests, table_blocks]
-  %6 = input "cache.0" : f32[blocks, 128, {width}]
-  %7 = slice %0 {{axis=1, start=8, stop={width}}} : f32[rows, 8]
-  %8 = reshape %7 {{shape=[<rows>, 1, 8]}} : f32[rows, 1, 8]
-  %9 = rotary %8, %1, %1 {{interleaved_in=true, interleaved_out=false}} : f32[rows, 1, 8]
-  %10 = reshape %9 {{shape=[<rows>, 8]}} : f32[rows, 8]
-  %11 = slice %0 {{axis=1, start=0, stop=8}} : f32[rows, 8]
-  %12 = concat %11, %10 {{axis=1}} : f32[rows, {width}]
-  %13 = cache_write %6, %2, %12 : f32[blocks, 128, {width}]
-  %14 = cache_read %13, %5 {{context=<context>}} : f32[requests, context, {width}]
-  %15 = reshape %14 {{shape=[<requests>, <context>, 1, {width}]}} : f32[requests, context, 1, {width}]
-  %16 = reshape %0 {{shape=[<rows>, 1, {width}]}} : f32[rows, 1, {width}]
-  %17 = ragged_attention %16, %15, %15, %3, %4 {{parts=1, scale=1.0}} : f32[rows, 1, {width}]
+  %6 = input "cache.0" : f32[blocks, 128, 16]
+  %7 = slice %0 {axis=1, start=8, stop=16} : f32[rows, 8]
+  %8 = reshape %7 {shape=[<rows>, 1, 8]} : f32[rows, 1, 8]
+  %9 = rotary %8, %1, %1 {interleaved_in=true, interleaved_out=false} : f32[rows, 1, 8]
+  %10 = reshape %9 {shape=[<rows>, 8]} : f32[rows, 8]
+  %11 = slice %0 {axis=1, start=0, stop=8} : f32[rows, 8]
+  %12 = concat %11, %10 {axis=1} : f32[rows, 16]
+  %13 = cache_write %6, %2, %12 : f32[blocks, 128, 16]
+  %14 = cache_read %13, %5 {context=<context>} : f32[requests, context, 16]
+  %15 = reshape %14 {shape=[<requests>, <context>, 1, 16]} : f32[requests, context, 1, 16]
+  %16 = reshape %0 {shape=[<rows>, 1, 16]} : f32[rows, 1, 16]
+  %17 = ragged_attention %16, %15, %15, %3, %4 {parts=1, scale=1.0} : f32[rows, 1, 16]
   return %17, %13
-}}
+}
 """)
 
 
@@ -151,7 +151,7 @@ def test_a_cache_of_the_entry_itself_is_found() -> None:
 
 
 def test_other_widths_and_other_names_are_told() -> None:
-    with pytest.raises(GraphError, match="bad-cache-form.*a cache of 4 bits"):
+    with pytest.raises(GraphError, match=r"bad-cache-form.*a cache of 4 bits"):
         CacheForm(4)
     with pytest.raises(GraphError, match="quant-preset-not-known") as told:
         chosen_lines("w8a8kv4")
