@@ -1,6 +1,6 @@
 """What ``quant=`` of a compilation means: the lines by which forms are given to projections."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 

@@ -184,7 +184,8 @@ quant: Decorator = click.option(
     type=click.Choice(sorted(PRESETS)),
     default=None,
     help="Let projections multiply codes. w8a8: eight bits for weights and their inputs, without "
-    "data. w4a8: routed experts in four bits. w8a8kv8, w4a8kv8: the latent cache in eight bits, too.",
+    "data. w4a8: routed experts in four bits. w8a8kv8, w4a8kv8: the latent cache in eight bits, "
+    "too.",
 )
 verify: Decorator = click.option(
     "--verify",

@@ -20,6 +20,7 @@ from ascendfx.codegen.ascendc.kernels.combine_attention_splits import (
     plan_combine_attention_splits,
 )
 from ascendfx.codegen.ascendc.kernels.latent_decode_attention import (
+    LatentDecodeShape,
     emit_latent_decode_attention,
     plan_latent_decode_attention,
 )
@@ -45,14 +46,24 @@ class Case:
     """Text of another case: it has the mutants of lines that both have."""
 
 
-def _decode(dtype: DType, spread: float, *, latent: int = 144, codes: bool = False) -> Case:
-    shape = decode_shape(dtype, 36, latent, 16, rows=30, spread=spread, codes=codes)
-    plan = plan_latent_decode_attention(shape, TARGET, splits=2)
+def _decode(dtype: DType, spread: float) -> Case:
+    shape = decode_shape(dtype, 36, 144, 16, rows=30, spread=spread)
+    return _decode_case(shape, 2, [126, 128, 509, 300])
+
+
+def _codes() -> Case:
+    """Steps that are decoded behind weights, into their memory: few heads, and many keys."""
+    shape = decode_shape(DType.BF16, 20, 160, 16, rows=30, max_blocks=8, codes=True)
+    return _decode_case(shape, 1, [126, 128, 950, 300])
+
+
+def _decode_case(shape: LatentDecodeShape, splits: int, positions: list[int]) -> Case:
+    plan = plan_latent_decode_attention(shape, TARGET, splits=splits)
     combine = emit_combine_attention_splits(plan_combine_attention_splits(plan, TARGET), "merge")
 
     def run(built: BuiltKernel) -> None:
         merge = build_kernels([combine], TARGET)["merge"]
-        run_decode(plan, built, merge, [126, 128, 509, 300], [0, 1, 3, 3])
+        run_decode(plan, built, merge, positions, [0, 1, 3, 3])
         run_decode(plan, built, merge, [*range(100, 400, 10)], [*range(30)])
 
     return Case(emit_latent_decode_attention(plan, "decode"), run)
@@ -91,7 +102,7 @@ CASES = {
     "decode-f32": _decode(DType.F32, 100.0),
     "tree-bf16": _tree(DType.BF16, 144, 1.0),
     "tree-f32": _tree(DType.F32, 152, 100.0),
-    "codes-bf16": _decode(DType.BF16, 1.0, latent=160, codes=True),
+    "codes-bf16": _codes(),
     "codes-tree-f32": _tree(DType.F32, 160, 100.0, codes=True),
     "prefill-bf16": _prefill(DType.BF16, 100.0),
     "prefill-f32": _prefill(DType.F32, 1.0),

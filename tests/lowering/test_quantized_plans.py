@@ -8,6 +8,7 @@ import pytest
 
 from ascendfx.codegen.ascendc.cost_model import StepSizes, cost_of_plan
 from ascendfx.codegen.ascendc.lowering.lower_program import lower_program
+from ascendfx.ir import ops
 from tests.lowering.quantized_program import quantized
 from tests.lowering.serving_case import decode_step, prefill_step
 from tests.lowering.serving_programs import V3, Shape, serving_program

@@ -42,18 +42,27 @@ __aicore__ inline uint32_t EntryOf(const Work& work, uint32_t key) const {{
     return key;
 }}
 
-// Codes of {CODE_ROWS} keys from `key` on, and a block of UB with the scale of each. Behind the
-// last key of the row it is that one again.
+// The token of the cache that is a key of a row; behind the last one it is that one again.
+__aicore__ inline uint64_t TokenOf(const Work& work, uint32_t key) const {{
+    const uint32_t entry = EntryOf(work, Smaller(key, work.end - 1));
+    const uint64_t column = work.request * MAX_BLOCKS + entry / BLOCK_TOKENS;
+    const uint64_t block = static_cast<uint32_t>(blockTable.GetValue(column));
+    return block * BLOCK_TOKENS + entry % BLOCK_TOKENS;
+}}
+
+// Codes of {CODE_ROWS} keys from `key` on.
 __aicore__ inline void LoadCodes(const Work& work, uint32_t key,
-                                 const LocalTensor<int8_t>& codes,
-                                 const LocalTensor<float>& scaleBlocks) const {{
+                                 const LocalTensor<int8_t>& codes) const {{
     for (uint32_t row = 0; row < {CODE_ROWS}; ++row) {{
-        const uint32_t entry = EntryOf(work, Smaller(key + row, work.end - 1));
-        const uint64_t column = work.request * MAX_BLOCKS + entry / BLOCK_TOKENS;
-        const uint64_t block = static_cast<uint32_t>(blockTable.GetValue(column));
-        const uint64_t token = block * BLOCK_TOKENS + entry % BLOCK_TOKENS;
-        DataCopy(codes[row * LATENT], latentCache[token * LATENT], LATENT);
-        Duplicate(scaleBlocks[row * 8], scaleCache.GetValue(token), 8);
+        DataCopy(codes[row * LATENT], latentCache[TokenOf(work, key + row) * LATENT], LATENT);
+    }}
+}}
+
+// A block of UB with the scale of each.
+__aicore__ inline void SpreadScales(const Work& work, uint32_t key,
+                                    const LocalTensor<float>& scaleBlocks) const {{
+    for (uint32_t row = 0; row < {CODE_ROWS}; ++row) {{
+        Duplicate(scaleBlocks[row * 8], scaleCache.GetValue(TokenOf(work, key + row)), 8);
     }}
 }}
 """
@@ -66,13 +75,14 @@ _DECODE = f"""\
         const LocalTensor<int8_t> codes(TPosition::VECIN, CODES, {CODE_ROWS} * LATENT);
         const LocalTensor<half> halves(TPosition::VECCALC, HALVES, {CODE_ROWS} * LATENT);
         const LocalTensor<float> numbers(TPosition::VECCALC, NUMBERS, {CODE_ROWS} * LATENT);
-        const LocalTensor<float> scales(TPosition::VECIN, SCALES, {CODE_ROWS});
+@SCALES@
         const LocalTensor<float> scaleBlocks(TPosition::VECCALC, SCALE_BLOCKS, {CODE_ROWS} * 8);
         const uint32_t first = static_cast<uint32_t>(GetSubBlockIdx()) * (KEY_TILE / 2);
         const uint32_t end = Smaller(first + KEY_TILE / 2, KeysOf(work, step));
         Handoff<HardEvent::MTE3_MTE2>();
         for (uint32_t row = first; row < end; row += {CODE_ROWS}) {{
-            inputs.LoadCodes(work, work.begin + step * KEY_TILE + row, codes, @SCALES@);
+            const uint32_t key = work.begin + step * KEY_TILE + row;
+            inputs.LoadCodes(work, key, codes@LOADED@);
             Handoff<HardEvent::MTE2_V>();
             Cast(halves, codes, RoundMode::CAST_NONE, {CODE_ROWS} * LATENT);
             Cast(numbers, halves, RoundMode::CAST_NONE, {CODE_ROWS} * LATENT);
@@ -88,6 +98,14 @@ _DECODE = f"""\
         }}
         CrossCoreSetFlag<2, PIPE_MTE3>(DECODED_READY);
     }}
+"""
+
+_SCALES = f"""\
+        const LocalTensor<float> scales(TPosition::VECIN, SCALES, {CODE_ROWS});
+"""
+
+_SPREAD_IN_TREE = """\
+            inputs.SpreadScales(work, key, scaleBlocks);
 """
 
 _SPREAD = """\
@@ -166,14 +184,15 @@ def decode_text(dtype: DType, *, tree: bool) -> str:
     """Return the member of ``VectorCore`` that makes numbers of codes."""
     return replace_once(
         _DECODE,
-        ("@SCALES@", "scaleBlocks" if tree else "scales"),
-        ("@SPREAD@\n", "" if tree else _SPREAD),
+        ("@SCALES@\n", "" if tree else _SCALES),
+        ("@LOADED@", "" if tree else ", scales"),
+        ("@SPREAD@\n", _SPREAD_IN_TREE if tree else _SPREAD),
         ("@ROUND@\n", _ROUND[dtype]),
     )
 
 
 def write_load_codes(out: CppWriter, *, tree: bool) -> None:
-    """Write ``Inputs::LoadCodes``."""
+    """Write ``Inputs::LoadCodes`` and, for rows in a tree, where their scales come from."""
     out.lines((_LOAD_CODES_IN_TREE if tree else _LOAD_CODES).splitlines())
     out.line()
 

@@ -624,7 +624,8 @@ struct VectorCore {
         const uint32_t end = Smaller(first + KEY_TILE / 2, KeysOf(work, step));
         Handoff<HardEvent::MTE3_MTE2>();
         for (uint32_t row = first; row < end; row += 8) {
-            inputs.LoadCodes(work, work.begin + step * KEY_TILE + row, codes, scales);
+            const uint32_t key = work.begin + step * KEY_TILE + row;
+            inputs.LoadCodes(work, key, codes, scales);
             Handoff<HardEvent::MTE2_V>();
             Cast(halves, codes, RoundMode::CAST_NONE, 8 * LATENT);
             Cast(numbers, halves, RoundMode::CAST_NONE, 8 * LATENT);

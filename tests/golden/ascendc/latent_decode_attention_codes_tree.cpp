@@ -468,18 +468,27 @@ struct Inputs {
         return key;
     }
 
-    // Codes of 8 keys from `key` on, and a block of UB with the scale of each. Behind the
-    // last key of the row it is that one again.
+    // The token of the cache that is a key of a row; behind the last one it is that one again.
+    __aicore__ inline uint64_t TokenOf(const Work& work, uint32_t key) const {
+        const uint32_t entry = EntryOf(work, Smaller(key, work.end - 1));
+        const uint64_t column = work.request * MAX_BLOCKS + entry / BLOCK_TOKENS;
+        const uint64_t block = static_cast<uint32_t>(blockTable.GetValue(column));
+        return block * BLOCK_TOKENS + entry % BLOCK_TOKENS;
+    }
+
+    // Codes of 8 keys from `key` on.
     __aicore__ inline void LoadCodes(const Work& work, uint32_t key,
-                                     const LocalTensor<int8_t>& codes,
-                                     const LocalTensor<float>& scaleBlocks) const {
+                                     const LocalTensor<int8_t>& codes) const {
         for (uint32_t row = 0; row < 8; ++row) {
-            const uint32_t entry = EntryOf(work, Smaller(key + row, work.end - 1));
-            const uint64_t column = work.request * MAX_BLOCKS + entry / BLOCK_TOKENS;
-            const uint64_t block = static_cast<uint32_t>(blockTable.GetValue(column));
-            const uint64_t token = block * BLOCK_TOKENS + entry % BLOCK_TOKENS;
-            DataCopy(codes[row * LATENT], latentCache[token * LATENT], LATENT);
-            Duplicate(scaleBlocks[row * 8], scaleCache.GetValue(token), 8);
+            DataCopy(codes[row * LATENT], latentCache[TokenOf(work, key + row) * LATENT], LATENT);
+        }
+    }
+
+    // A block of UB with the scale of each.
+    __aicore__ inline void SpreadScales(const Work& work, uint32_t key,
+                                        const LocalTensor<float>& scaleBlocks) const {
+        for (uint32_t row = 0; row < 8; ++row) {
+            Duplicate(scaleBlocks[row * 8], scaleCache.GetValue(TokenOf(work, key + row)), 8);
         }
     }
 
@@ -696,16 +705,17 @@ struct VectorCore {
         const LocalTensor<int8_t> codes(TPosition::VECIN, CODES, 8 * LATENT);
         const LocalTensor<half> halves(TPosition::VECCALC, HALVES, 8 * LATENT);
         const LocalTensor<float> numbers(TPosition::VECCALC, NUMBERS, 8 * LATENT);
-        const LocalTensor<float> scales(TPosition::VECIN, SCALES, 8);
         const LocalTensor<float> scaleBlocks(TPosition::VECCALC, SCALE_BLOCKS, 8 * 8);
         const uint32_t first = static_cast<uint32_t>(GetSubBlockIdx()) * (KEY_TILE / 2);
         const uint32_t end = Smaller(first + KEY_TILE / 2, KeysOf(work, step));
         Handoff<HardEvent::MTE3_MTE2>();
         for (uint32_t row = first; row < end; row += 8) {
-            inputs.LoadCodes(work, work.begin + step * KEY_TILE + row, codes, scaleBlocks);
+            const uint32_t key = work.begin + step * KEY_TILE + row;
+            inputs.LoadCodes(work, key, codes);
             Handoff<HardEvent::MTE2_V>();
             Cast(halves, codes, RoundMode::CAST_NONE, 8 * LATENT);
             Cast(numbers, halves, RoundMode::CAST_NONE, 8 * LATENT);
+            inputs.SpreadScales(work, key, scaleBlocks);
             for (uint32_t column = 0; column < LATENT; column += 64) {
                 const uint64_t columns = Smaller(64, LATENT - column);
                 Mul(numbers[column], numbers[column], scaleBlocks, columns, 8,
