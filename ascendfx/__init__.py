@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ascendfx.compiler import compile  # noqa: A004
     from ascendfx.find_bundled_model import bundled_model
     from ascendfx.ir.diagnostic import GraphError
+    from ascendfx.ir.onnx.block_programs import block_programs
     from ascendfx.ir.onnx.export_program import to_onnx
     from ascendfx.runtime.engine.draft_policy import ExpectedGain
     from ascendfx.runtime.engine.engine import Engine
@@ -38,6 +39,7 @@ __all__ = [
     "Update",
     "Updates",
     "__version__",
+    "block_programs",
     "bundled_model",
     "compile",
     "load",
@@ -61,6 +63,7 @@ _HOME = {
     "Typical": "ascendfx.runtime.engine.verification",
     "Update": "ascendfx.runtime.engine.request",
     "Updates": "ascendfx.runtime.engine.updates",
+    "block_programs": "ascendfx.ir.onnx.block_programs",
     "bundled_model": "ascendfx.find_bundled_model",
     "compile": "ascendfx.compiler",
     "load": "ascendfx.runtime.package.load_package",

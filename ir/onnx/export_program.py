@@ -22,6 +22,7 @@ def to_onnx(
     weights: Mapping[str, Array] | None = None,
     sizes: Mapping[str, int] | None = None,
     float_dtype: DType | None = None,
+    qdq: bool = False,
 ) -> "ModelProto":
     """Return a program as an ONNX model of standard operators.
 
@@ -39,6 +40,9 @@ def to_onnx(
             float64. None: parameters are inputs named by checkpoint key, recipes are nodes.
         sizes: Numbers for named sizes; the others stay symbolic (``dim_param``).
         float_dtype: Write every float in this format, whatever the program says.
+        qdq: Write projections of codes (`InsertQuantization`) as QuantizeLinear, DequantizeLinear
+            and a product of floats, the form that other tools know; codes in `weights` that fit
+            into four bits are stored as int4. Else they are multiplied as integers, exactly.
 
     Raises:
         GraphError: onnx is not installed, the program is malformed or has something that ONNX
@@ -57,9 +61,15 @@ def to_onnx(
             f"{float_dtype.value} is not a float format",
             hint="pass DType.F32 or DType.F64",
         )
+    if qdq and float_dtype not in (None, DType.F32):
+        raise GraphError(
+            "onnx-format",
+            f"QuantizeLinear has scales of f32, and floats are to be {float_dtype.value}",
+            hint="leave float_dtype out, or pass qdq=False",
+        )
     whole = program if isinstance(program, Program) else Program((program,))
     verify_program(whole)
     special = specialise_program(whole, sizes=sizes or {}, float_dtype=float_dtype)
     from ascendfx.ir.onnx.write_model import write_model  # noqa: PLC0415  # an extra
 
-    return write_model(special, weights)
+    return write_model(special, weights, qdq=qdq)

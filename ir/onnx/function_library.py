@@ -11,6 +11,8 @@ from ascendfx.ir.graph import Graph, Node, Value
 from ascendfx.ir.onnx.body import Body, Tensor
 from ascendfx.ir.onnx.names import Names
 from ascendfx.ir.onnx.needs import Formal, Key, Made, NamedSize, Need
+from ascendfx.ir.onnx.quantize_dequantize import dequantize_rows, dequantize_weight, quantize_rows
+from ascendfx.ir.onnx.quantized_products import product_at, rows_at
 from ascendfx.ir.onnx.translators import TRANSLATIONS
 from ascendfx.ir.onnx.used_nodes import used_nodes
 from ascendfx.ir.op import Op
@@ -19,7 +21,7 @@ from ascendfx.ir.ops.input import Input
 from ascendfx.ir.ops.param import Param
 from ascendfx.ir.program import Program, expand_recipe
 from ascendfx.ir.size import named_size
-from ascendfx.ir.tensor_type import TensorType
+from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.ir.text.printer import print_node
 
 OPSET = 21
@@ -52,13 +54,15 @@ class FunctionLibrary:
         protos: The functions, callees first.
     """
 
-    def __init__(self, program: Program, *, bake: bool) -> None:
+    def __init__(self, program: Program, *, bake: bool, qdq: bool = False) -> None:
         """Begin with no function.
 
         Args:
             program: Where callees and recipes are found.
             bake: Whether whoever supplies parameters evaluates recipes; else nodes do it.
+            qdq: Whether codes are written as QuantizeLinear and DequantizeLinear.
         """
+        self._qdq = qdq
         self.protos: list[FunctionProto] = []
         self._program = program
         self._bake = bake
@@ -82,12 +86,33 @@ class FunctionLibrary:
                     names = self._call(body, node.op, arguments)
                 case _:
                     with _located(graph, position):
-                        names = self._operation(body, node, arguments)
+                        known = self._quantized(body, graph, position, values) if self._qdq else ()
+                        names = known or self._operation(body, node, arguments)
             for result, (name, kind) in enumerate(zip(names, node.types, strict=True)):
                 values[Value(position, result)] = name
                 if not isinstance(node.op, Input | Param):
                     body.declare(name, kind)
         return [values[v] for v in graph.outputs]
+
+    def _quantized(
+        self, body: Body, graph: Graph, position: int, values: Mapping[Value, str]
+    ) -> tuple[str, ...]:
+        """Write codes of rows, or a product of codes, as such; return nothing for another node."""
+
+        def tensor(value: Value) -> Tensor:
+            return Tensor(values[value], graph.type_of(value))
+
+        rows = rows_at(graph, position)
+        if rows:
+            return (quantize_rows(body, tensor(rows.numbers), tensor(rows.scale)),)
+        found = product_at(graph, position)
+        if found is None:
+            return ()
+        codes, weight, *others = map(tensor, found.node.operands)
+        x = dequantize_rows(body, codes, tensor(found.scale))
+        w = dequantize_weight(body, weight, tensor(found.channels))
+        kind = TensorType(DType.F32, found.node.types[0].shape)
+        return self._operation(body, Node(found.node.op, (), (kind,)), (x, w, *others))
 
     def _parameter(self, body: Body, graph: str, param: Param) -> str:
         recipe = expand_recipe(self._program, graph, param.name)
@@ -157,7 +182,8 @@ class FunctionLibrary:
             body.declare(operand.name, operand.type)
         outputs = own_outputs(body, write(body, operands))
         for need, name in body.needs.items():
-            body.declare(name, need.type)
+            if not (self._qdq and need.type.dtype is DType.I8):  # these may have four bits
+                body.declare(name, need.type)
         function = Function(
             domain, self._names[domain].fresh(wanted), tuple(body.needs), len(outputs)
         )

@@ -68,7 +68,7 @@ class Made:
     @property
     def label(self) -> str:
         """A readable name; unique up to the numbering that `Names` adds."""
-        return f"{self.graph}.{self.name}"
+        return self.name if self.call is None else f"{self.graph}.{self.name}"
 
 
 Need = NamedSize | Formal | Key | Made

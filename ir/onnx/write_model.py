@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import numpy as np
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper
 
 from ascendfx.ir.diagnostic import GraphError
@@ -11,11 +12,13 @@ from ascendfx.ir.onnx.element_format import tensor_proto, value_info
 from ascendfx.ir.onnx.function_library import FunctionLibrary, opset_imports
 from ascendfx.ir.onnx.names import Names
 from ascendfx.ir.onnx.needs import Formal, Key, Made, NamedSize, Need
+from ascendfx.ir.onnx.quantize_dequantize import fits_int4, int4_proto
 from ascendfx.ir.onnx.used_nodes import used_nodes
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops.call import Call
 from ascendfx.ir.program import Program, expand_recipe, param_names
 from ascendfx.ir.size import product
+from ascendfx.ir.tensor_type import DType
 from ascendfx.version import VERSION
 
 LARGEST = 2**31 - 2**24
@@ -25,14 +28,16 @@ _IR_VERSION = 10
 """Of the ONNX format; the first with declarations of values inside functions."""
 
 
-def write_model(program: Program, weights: Mapping[str, Array] | None) -> ModelProto:
+def write_model(
+    program: Program, weights: Mapping[str, Array] | None, *, qdq: bool = False
+) -> ModelProto:
     """Return a verified program as a model; see `to_onnx`.
 
     Raises:
         GraphError: As `to_onnx`.
     """
     main = program.main
-    library = FunctionLibrary(program, bake=weights is not None)
+    library = FunctionLibrary(program, bake=weights is not None, qdq=qdq)
     body = Body(Names(_reserved(program)))
     for name, kind in main.input_types.items():
         body.operand(Tensor(name, kind))
@@ -57,7 +62,7 @@ def write_model(program: Program, weights: Mapping[str, Array] | None) -> ModelP
         [*(value_info(each.name, each.type) for each in operands), *_further_inputs(body, baked)],
         [value_info(*pair) for pair in zip(outputs, main.output_types, strict=True)],
         initializer=[
-            _initializer(program, need, body.needs[need], weights or {}) for need in baked
+            _initializer(program, need, body.needs[need], weights or {}, qdq=qdq) for need in baked
         ],
         value_info=[info for name, info in body.declared.items() if name in made],
     )
@@ -103,7 +108,7 @@ def _check_bytes(needs: Sequence[Need]) -> None:
 
 
 def _initializer(
-    program: Program, need: Need, name: str, weights: Mapping[str, Array]
+    program: Program, need: Need, name: str, weights: Mapping[str, Array], *, qdq: bool
 ) -> TensorProto:
     match need:
         case Key(key=key):
@@ -118,6 +123,8 @@ def _initializer(
             f"`{name}` has shape {array.shape}; the program reads {need.type}",
             hint="pass the weights of the checkpoint that the program was captured from",
         )
+    if qdq and need.type.dtype is DType.I8 and fits_int4(array):
+        return int4_proto(name, array.astype(np.int8))
     return tensor_proto(name, array, need.type.dtype)
 
 
