@@ -86,14 +86,16 @@ def statistics_of(inputs: Floats, *, moments: bool = True, keep: int = 512) -> I
         )
     channels = numbers.shape[-1]
     rows = numbers.reshape(numbers.size // max(1, channels), channels)
-    _require_finite(rows)
     if not len(rows):
         return without_tokens(channels, moments=moments, keep=keep)
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    if not (np.isfinite(low) & np.isfinite(high)).all():  # what is no number passes through both
+        _require_finite(rows)
     kept = np.unique(np.linspace(0, len(rows) - 1, min(keep, len(rows))).astype(np.int64))
     return InputStatistics(
         len(rows),
-        rows.min(axis=0),
-        rows.max(axis=0),
+        low,
+        high,
         np.abs(rows).mean(axis=0),
         rows.T @ rows if moments else None,
         rows[kept] if keep else None,

@@ -118,11 +118,7 @@ class Hqq:
         inverse = np.minimum(inverse, _LEGACY_INVERSE if self.legacy else 1 / least)
         scale = rounded_to(1 / inverse, stored)
         start = form.low - low / scale
-        wide = scale.astype(np.float64)
-        # The package stops all groups at once, so they have to be together.
-        parts = [slice(None)] if self.legacy else row_parts(w.shape, granularity)
-        found = [self._zero(w[p], wide[p], start[p], granularity, form) for p in parts]
-        zero = np.concatenate(found)
+        zero = self._zero(w, scale.astype(np.float64), start, granularity, form)
         affine = Affine(
             scale, rounded_to(zero, stored), granularity, zero_first=True, stored=stored
         )
@@ -140,28 +136,71 @@ class Hqq:
         """Return the zero points ``[scales]``."""
         if not w.size:
             return zero
-        wide = granularity.spread(scale, w.shape)
-        scaled = w / wide
-        count = granularity.reduce(np.ones_like(w), np.add)
+        parts = [
+            _Part(rows, w[rows] / granularity.spread(scale[rows], w[rows].shape), granularity, form)
+            for rows in row_parts(w.shape, granularity)
+        ]
+        count = granularity.reduce(np.ones(w.shape, np.float32), np.add).astype(np.float64)
         beta, best, least, all_least = self.beta, zero, np.full(zero.shape, np.inf), np.inf
-        for step in range(self.steps + 1):
-            spread = granularity.spread(zero, w.shape)
-            codes = np.clip(form.rounded(scaled + spread), form.low, form.high)
-            off = w - (codes - spread) * wide
-            error = granularity.reduce(np.abs(off), np.add) / count
-            best = np.where(error < least, zero, best)
-            least = np.minimum(error, least)
+        for step in range(self.steps + (not self.legacy)):
+            rounds = [
+                each.round(scale[each.rows], zero[each.rows], self.norm, beta) for each in parts
+            ]
+            errors = np.concatenate([each for _, each in rounds])
+            best = np.where(errors < least * count, zero, best)
+            least = np.minimum(errors / count, least)
             if step == self.steps:
                 break
-            zero = granularity.reduce(codes - (w - self._shrunk(off, beta)) / wide, np.add) / count
+            zero = np.concatenate([each for each, _ in rounds]) / count
             beta *= self.kappa
-            mean = float(np.abs(off).mean())
+            mean = float(errors.sum()) / w.size
             if self.legacy and mean >= all_least:
                 break
             all_least = min(all_least, mean)
         return zero if self.legacy else best
 
-    def _shrunk(self, off: NDArray[Any], beta: float) -> NDArray[Any]:
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Part:
+    """Some rows of the weight over its scales.
+
+    Attributes:
+        rows: Which ones.
+        scaled: ``w r``.
+        granularity: Which of them share a scale.
+        form: Their codes.
+    """
+
+    rows: slice
+    scaled: NDArray[Any]
+    granularity: Granularity
+    form: Integer
+
+    def round(
+        self, scale: NDArray[Any], zero: NDArray[Any], norm: float, beta: float
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return sums by scale: the terms of the next zero points, and magnitudes of errors.
+
+        With ``t = w r + z``, ``e`` is ``(t - q) / r`` and a term ``q - w r + shrink(e) r``. Nothing
+        is left of errors up to ``beta ^ (-1 / (2 - p))``, which most weights do not reach; then
+        there is no power to take.
+        """
+        spread = self.granularity.spread(zero, self.scaled.shape)
+        off = self.scaled + spread
+        codes = self.form.rounded(off)
+        np.clip(codes, self.form.low, self.form.high, out=codes)
+        off -= codes
         size = np.abs(off)
-        with np.errstate(divide="ignore"):
-            return np.sign(off) * np.maximum(size - size ** (self.norm - 1) / beta, 0)
+        errors = self.granularity.reduce(size, np.add) * scale
+        largest = self.granularity.reduce(size, np.maximum) * scale
+        codes -= self.scaled
+        if np.max(largest) > beta ** (-1 / (2 - norm)):
+            wide = self.granularity.spread(scale, off.shape)
+            codes += _shrunk(off * wide, norm, beta) / wide
+        return self.granularity.reduce(codes, np.add), errors
+
+
+def _shrunk(off: NDArray[Any], norm: float, beta: float) -> NDArray[Any]:
+    size = np.abs(off)
+    with np.errstate(divide="ignore"):
+        return np.sign(off) * np.maximum(size - size ** (norm - 1) / beta, 0)

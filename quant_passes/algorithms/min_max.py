@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from ascendfx.quant_passes.algorithms.weight_algorithm import (
     QuantizedWeight,
     WeightSpec,
-    require_weight,
+    require_numbers,
 )
 from ascendfx.quant_passes.formats.format import Floats
 from ascendfx.quant_passes.scaling.quantized_tensor import QuantizedTensor
@@ -32,7 +32,7 @@ class MinMax:
             GraphError: `bad-weight`; `values-not-finite`; of formats and granularities.
         """
         del inputs
-        numbers = require_weight(weight)
+        numbers = require_numbers(weight)
         scales = extreme_scales(numbers, spec.format, spec.granularity, spec.rule)
         affine = affine_of(scales, spec.granularity, spec.rule)
         codes = affine.quantize(numbers, spec.format)

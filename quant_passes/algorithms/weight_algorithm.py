@@ -109,6 +109,17 @@ def require_weight(weight: NDArray[Any]) -> Float64s:
     Raises:
         GraphError: `bad-weight`: other axes; `values-not-finite`; `not-numbers`.
     """
+    return np.ascontiguousarray(require_numbers(weight), np.float64)
+
+
+def require_numbers(weight: NDArray[Any]) -> Floats:
+    """Return a weight ``[out, in]`` as it is, or in float32 if it is narrower.
+
+    For algorithms that widen a few rows at a time: a weight in float64 is most of their time.
+
+    Raises:
+        GraphError: As `require_weight`.
+    """
     numbers = as_numbers(weight)
     if numbers.ndim != 2:
         reason = f"a weight is [out, in], and this one is {list(numbers.shape)}"
@@ -117,7 +128,7 @@ def require_weight(weight: NDArray[Any]) -> Float64s:
         )
     finite = np.isfinite(numbers)
     if finite.all():
-        return np.ascontiguousarray(numbers, np.float64)
+        return numbers
     row, column = np.argwhere(~finite)[0].tolist()
     reason = (
         f"{int((~finite).sum())} of {finite.size} weights are infinite or not numbers; the first "
