@@ -21,8 +21,13 @@ F32 = np.dtype(np.float32)
 SPELLED = {FP8: "F8_E4M3", BF16: "BF16", F32: "F32"}
 
 
-def weights(layers: int, experts: int) -> Iterator[tuple[str, tuple[int, ...], np.dtype]]:
-    """Yield name, shape and format of each tensor; layer 0 is dense, as the first three of V3."""
+def weights(
+    layers: int, experts: int, *, draft: bool
+) -> Iterator[tuple[str, tuple[int, ...], np.dtype]]:
+    """Yield name, shape and format of each tensor; layer 0 is dense, as the first three of V3.
+
+    The last layer may be one that predicts a token more: it repeats embedding and head.
+    """
     yield "model.embed_tokens.weight", (VOCABULARY, HIDDEN), BF16
     for layer in range(layers):
         head = f"model.layers.{layer}"
@@ -47,16 +52,23 @@ def weights(layers: int, experts: int) -> Iterator[tuple[str, tuple[int, ...], n
             yield f"{block}.gate_proj.weight", (width, HIDDEN), FP8
             yield f"{block}.up_proj.weight", (width, HIDDEN), FP8
             yield f"{block}.down_proj.weight", (HIDDEN, width), FP8
+    if draft:
+        head = f"model.layers.{layers - 1}"
+        for norm in ("enorm", "hnorm", "shared_head.norm"):
+            yield f"{head}.{norm}.weight", (HIDDEN,), BF16
+        yield f"{head}.eh_proj.weight", (HIDDEN, 2 * HIDDEN), BF16
+        for repeated in ("embed_tokens", "shared_head.head"):
+            yield f"{head}.{repeated}.weight", (VOCABULARY, HIDDEN), BF16
     yield "model.norm.weight", (HIDDEN,), BF16
     yield "lm_head.weight", (VOCABULARY, HIDDEN), BF16
 
 
-def write_sparse_v3(folder: Path, *, layers: int, experts: int) -> int:
+def write_sparse_v3(folder: Path, *, layers: int, experts: int, draft: bool = False) -> int:
     """Write the checkpoint, a file per layer; return the size of its files on paper."""
     folder.mkdir()
     random = np.random.default_rng(0)
     files: dict[str, dict[str, tuple[tuple[int, ...], np.dtype]]] = {}
-    for name, shape, form in weights(layers, experts):
+    for name, shape, form in weights(layers, experts, draft=draft):
         file = f"model-{name.split('.')[2] if '.layers.' in name else 'ends'}.safetensors"
         files.setdefault(file, {})[name] = shape, form
         if form == FP8:
