@@ -11,7 +11,13 @@ from ascendfx.ir.graph import Graph, Node, Value
 from ascendfx.ir.onnx.body import Body, Tensor
 from ascendfx.ir.onnx.names import Names
 from ascendfx.ir.onnx.needs import Formal, Key, Made, NamedSize, Need
-from ascendfx.ir.onnx.quantize_dequantize import dequantize_rows, dequantize_weight, quantize_rows
+from ascendfx.ir.onnx.quantize_dequantize import (
+    dequantize_rows,
+    dequantize_weight,
+    one_by_one,
+    quantize_rows,
+    taken_rows,
+)
 from ascendfx.ir.onnx.quantized_products import product_at, rows_at
 from ascendfx.ir.onnx.translators import TRANSLATIONS
 from ascendfx.ir.onnx.used_nodes import used_nodes
@@ -109,10 +115,16 @@ class FunctionLibrary:
         if found is None:
             return ()
         codes, weight, *others = map(tensor, found.node.operands)
+        if found.digits:
+            numbers, scale = tensor(found.digits.numbers), tensor(found.digits.scale)
+            whole = quantize_rows(body, numbers, scale)
+            codes = Tensor(whole, TensorType(DType.I8, numbers.shape))
+            codes = taken_rows(body, codes, tensor(found.taken)) if found.taken else codes
+            weight = one_by_one(body, weight, stored=self._bake)
         x = dequantize_rows(body, codes, tensor(found.scale))
         w = dequantize_weight(body, weight, tensor(found.channels))
-        kind = TensorType(DType.F32, found.node.types[0].shape)
-        return self._operation(body, Node(found.node.op, (), (kind,)), (x, w, *others))
+        plain = type(found.node.op)()
+        return self._operation(body, Node(plain, (), graph.nodes[position].types), (x, w, *others))
 
     def _parameter(self, body: Body, graph: str, param: Param) -> str:
         recipe = expand_recipe(self._program, graph, param.name)
@@ -182,7 +194,7 @@ class FunctionLibrary:
             body.declare(operand.name, operand.type)
         outputs = own_outputs(body, write(body, operands))
         for need, name in body.needs.items():
-            if not (self._qdq and need.type.dtype is DType.I8):  # these may have four bits
+            if not (self._qdq and need.type.dtype in (DType.I8, DType.I4X2)):  # four bits, perhaps
                 body.declare(name, need.type)
         function = Function(
             domain, self._names[domain].fresh(wanted), tuple(body.needs), len(outputs)

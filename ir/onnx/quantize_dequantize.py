@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 
 from ascendfx.ir.onnx.body import Body, Tensor
+from ascendfx.ir.onnx.code_pairs import unpacked
 from ascendfx.ir.tensor_type import DType, TensorType
 
 _INT4 = (-8, 7)
@@ -12,15 +13,36 @@ _INT4 = (-8, 7)
 
 def quantize_rows(body: Body, numbers: Tensor, scale: Tensor) -> str:
     """Return the codes ``i8[*b, k]`` of numbers, with a scale ``[*b, 1]`` for each row."""
-    axis, size = numbers.type.rank - 1, numbers.shape[-1]
-    return body.emit(
-        "QuantizeLinear",
-        numbers.name,
-        scale.name,
-        axis=axis,
-        block_size=size,
-        output_dtype=TensorProto.INT8,
+    form = {"block_size": numbers.shape[-1], "output_dtype": TensorProto.INT8}
+    given = numbers.name, scale.name
+    return body.once(
+        ("quantized", *given),
+        lambda: body.emit("QuantizeLinear", *given, axis=numbers.type.rank - 1, **form),
     )
+
+
+def taken_rows(body: Body, codes: Tensor, taken: Tensor) -> Tensor:
+    """Return some rows of codes ``[rows, k]``."""
+    name = body.once(
+        ("taken", codes.name, taken.name),
+        lambda: body.emit("Gather", codes.name, taken.name, axis=0),
+    )
+    return Tensor(name, TensorType(codes.dtype, (*taken.shape, *codes.shape[1:])))
+
+
+def one_by_one(body: Body, pairs: Tensor, *, stored: bool) -> Tensor:
+    """Return codes ``[.., k]`` of bytes with two of them, ``[.., k / 2]``.
+
+    Args:
+        body: Takes the nodes.
+        pairs: The bytes.
+        stored: Whether they are written as what they are, codes of four bits.
+    """
+    shape = (*pairs.shape[:-1], 2 * pairs.shape[-1])
+    kind = TensorType(DType.I8, shape)
+    if stored:
+        return Tensor(pairs.name, kind)
+    return Tensor(body.cast(unpacked(body, pairs).name, DType.I32, DType.I8), kind)
 
 
 def dequantize_rows(body: Body, codes: Tensor, scale: Tensor) -> Tensor:
@@ -64,3 +86,10 @@ def int4_proto(name: str, codes: NDArray[np.int8]) -> TensorProto:
         nibbles = np.append(nibbles, np.uint8(0))
     packed = nibbles[::2] | nibbles[1::2] << 4
     return helper.make_tensor(name, TensorProto.INT4, codes.shape, packed.tobytes(), raw=True)
+
+
+def pairs_proto(name: str, pairs: NDArray[np.uint8]) -> TensorProto:
+    """Return bytes with two codes of four bits each, ``[.., k / 2]``, as a tensor of the codes."""
+    shape = (*pairs.shape[:-1], 2 * pairs.shape[-1])
+    data = np.ascontiguousarray(pairs).tobytes()
+    return helper.make_tensor(name, TensorProto.INT4, shape, data, raw=True)

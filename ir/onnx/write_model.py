@@ -12,7 +12,7 @@ from ascendfx.ir.onnx.element_format import tensor_proto, value_info
 from ascendfx.ir.onnx.function_library import FunctionLibrary, opset_imports
 from ascendfx.ir.onnx.names import Names
 from ascendfx.ir.onnx.needs import Formal, Key, Made, NamedSize, Need
-from ascendfx.ir.onnx.quantize_dequantize import fits_int4, int4_proto
+from ascendfx.ir.onnx.quantize_dequantize import fits_int4, int4_proto, pairs_proto
 from ascendfx.ir.onnx.used_nodes import used_nodes
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops.call import Call
@@ -125,6 +125,8 @@ def _initializer(
         )
     if qdq and need.type.dtype is DType.I8 and fits_int4(array):
         return int4_proto(name, array.astype(np.int8))
+    if qdq and need.type.dtype is DType.I4X2:
+        return pairs_proto(name, array.astype(np.uint8))
     return tensor_proto(name, array, need.type.dtype)
 
 
