@@ -1,16 +1,17 @@
-"""What eight-bit codes are worth in a decode step of DeepSeek-V3 at full size.
+"""What codes of eight and four bits are worth in a decode step of DeepSeek-V3 at full size.
 
     python tests/benchmarks/quantized_step_full_v3.py [LAYERS]        default: 61
 
-Prints, for bf16 and for the preset w8a8, the launches of a layer, and over the batch time and bytes
-of a step; then every kernel of an MoE layer with codes. All figures of time and bytes are modelled,
-for one chip that holds everything.
+Prints, for bf16 and for the presets w8a8 and w4a8, the launches of a layer; over the batch time and
+bytes of a step that reads weights, then of one that multiplies; the products of experts alone; then
+every kernel of an MoE layer with codes. All figures of time and bytes are modelled, for one chip
+that holds everything.
 """
 
 import argparse
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ascendfx.codegen.ascendc.cost_model import PlanCost, StepSizes, cost_of_plan
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
@@ -27,9 +28,12 @@ from ascendfx.runtime.presets import closing_passes, passes_for, serving_passes
 
 TARGET = find_target("ascend910b2")
 CONTEXT, SHOWN = 4096, 32
-BATCHES = (1, 8, 32, 128)
+SHORT_CONTEXT = 256
+BATCHES, LARGE_BATCHES = (1, 8, 32, 128), (1024, 8192)
+OF_PRODUCTS = (1, 32, 128, 1024, 8192)
+"""From steps that read weights to steps that multiply."""
 DENSE_LAYERS = 3
-FORMS: Mapping[str, str | None] = {"bf16": None, "w8a8": "w8a8"}
+FORMS: Mapping[str, str | None] = {"bf16": None, "w8a8": "w8a8", "w4a8": "w4a8"}
 
 
 def captured_v3(layers: int) -> Program:
@@ -75,24 +79,42 @@ def launches_of(plan: LaunchPlan) -> str:
     return f"{len(plan.launches):,} launches: {moe} of an MoE layer, {dense} of a dense one"
 
 
-def costs(plan: LaunchPlan, batch: int) -> PlanCost:
+def costs(plan: LaunchPlan, batch: int, context: int = CONTEXT) -> PlanCost:
     """Return the modelled figures of a step."""
-    return cost_of_plan(plan, TARGET, StepSizes(batch, batch, CONTEXT))
+    return cost_of_plan(plan, TARGET, StepSizes(batch, batch, context))
 
 
-def show_batches(plans: Mapping[str, LaunchPlan]) -> None:
+def show_batches(plans: Mapping[str, LaunchPlan], batches: Sequence[int], context: int) -> None:
     """Print time and bytes over the batch."""
-    print(f"\ncontext {CONTEXT}; modelled\n{'batch':>5}", end="")
-    print("".join(f"{name + ' ms':>11}{name + ' GB':>10}" for name in plans), " ratio")
-    for batch in BATCHES:
-        found = [costs(plan, batch) for plan in plans.values()]
+    heads = "".join(f"{name + ' ms':>11}{name + ' GB':>10}" for name in plans)
+    ratios = "".join(f"{'/ ' + name:>8}" for name in [*plans][1:])
+    print(f"\ncontext {context}; modelled\n{'batch':>5}{heads}{ratios}")
+    for batch in batches:
+        found = [costs(plan, batch, context) for plan in plans.values()]
         shown = "".join(f"{each.seconds * 1e3:11.2f}{each.bytes / 1e9:10.1f}" for each in found)
-        print(f"{batch:5}{shown}{found[0].seconds / found[-1].seconds:7.2f}")
+        ratios = "".join(f"{found[0].seconds / each.seconds:8.2f}" for each in found[1:])
+        print(f"{batch:5}{shown}{ratios}")
+
+
+def show_products(plans: Mapping[str, LaunchPlan]) -> None:
+    """Print the time of the projections of experts, and what bounds it, over the batch."""
+    print("\nprojections of routed experts alone; modelled")
+    print(f"{'batch':>5}" + "".join(f"{name + ' ms':>18}" for name in plans))
+    for batch in OF_PRODUCTS:
+        shown = ""
+        for plan in plans.values():
+            kernels = [
+                each for each in costs(plan, batch).kernels if "grouped_matmul" in each.work.kernel
+            ]
+            seconds = sum(each.launches * each.each.seconds for each in kernels)
+            bounds = "+".join(sorted({each.each.bound for each in kernels}))
+            shown += f"{seconds * 1e3:11.2f} {bounds:6}"
+        print(f"{batch:5}{shown}")
 
 
 def show_kernels(plan: LaunchPlan) -> None:
     """Print the kernels that run in most layers."""
-    print(f"\nkernels of layers with codes, batch {SHOWN}; modelled")
+    print(f"\nkernels of layers with four-bit codes, batch {SHOWN}; modelled")
     for each in costs(plan, SHOWN).kernels:
         if each.launches > DENSE_LAYERS:
             print(
@@ -102,7 +124,7 @@ def show_kernels(plan: LaunchPlan) -> None:
 
 
 def main() -> None:
-    """Capture, lower both forms, then print."""
+    """Capture, lower all forms, then print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -115,8 +137,10 @@ def main() -> None:
         plans[name] = lowered_plan(program, quant)
         print(f"{name}, {layers} layers, {TARGET.name}: {launches_of(plans[name])}; ", end="")
         print(f"compiled in {time.perf_counter() - start:.1f} s")
-    show_batches(plans)
-    show_kernels(plans["w8a8"])
+    show_batches(plans, BATCHES, CONTEXT)
+    show_batches(plans, LARGE_BATCHES, SHORT_CONTEXT)
+    show_products(plans)
+    show_kernels(plans["w4a8"])
 
 
 if __name__ == "__main__":

@@ -49,10 +49,10 @@ def _matmul(plan: MatmulPlan, name: str) -> Case:
     return Case(emit_matmul(plan, name), run)
 
 
-def _grouped(name: str, dtype: DType, l1_k: int, *, each: int = 1) -> Case:
+def _grouped(name: str, dtype: DType, tile: CubeTile, *, each: int = 1) -> Case:
     plan = plan_grouped_matmul(
         pairs=60, experts=5, n=700, k=152, dtype=dtype, target=TARGET,
-        tile=CubeTile(32, 32, l1_k, 32), each=each,
+        tile=tile, each=each,
     )  # fmt: skip
 
     def run(built: BuiltKernel) -> None:
@@ -87,9 +87,10 @@ def _cases() -> dict[str, Case]:
         ),
     }  # fmt: skip
     cases = {name: _matmul(plan, f"matmul_{name}") for name, plan in plans.items()}
+    tile = CubeTile(32, 32, 128, 64)
     return cases | {
-        "grouped": _grouped("grouped_matmul_nk", DType.F32, 64),
-        "grouped_i4": _grouped("grouped_matmul_i4", DType.I4X2, 64, each=2),
+        "grouped": _grouped("grouped_matmul_nk", DType.F32, CubeTile(32, 32, 64, 32)),
+        "grouped_i4": _grouped("grouped_matmul_i4", DType.I4X2, tile, each=2),
     }
 
 

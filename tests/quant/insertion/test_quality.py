@@ -18,7 +18,7 @@ from ascendfx.ir.interpret import interpret
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_source import TensorsByKey
 from ascendfx.quant_passes.insertion.insert_quantization import InsertQuantization
-from ascendfx.quant_passes.insertion.site_form import W8A8
+from ascendfx.quant_passes.insertion.site_form import W4A8, W8A8, SiteForm
 from tests.quant.insertion.bundled_program import raised_program, texts, weights
 from tests.quant.insertion.half_steps import with_half_steps
 
@@ -83,3 +83,25 @@ def test_w8a8_errs_less_than_half_a_step_everywhere(capsys: pytest.CaptureFixtur
         print(f"\ndata-free w8a8 against float64, {ids.size} tokens:\n{told}")  # noqa: T201
     assert 0 < found.rms < bound.rms
     assert 0 < found.divergence < bound.divergence
+
+
+@pytest.mark.nightly
+def test_weights_decide_the_error_of_w4a8_and_not_the_shorter_codes_of_inputs(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Codes to 119, as digits hold them, are as good as codes to 127 beside four-bit weights."""
+    ids = texts(1, LENGTH)
+    truth = logits_of(raised_program(), ids)
+    found: dict[str, Figures] = {}
+    for name, lines in (("w8a8", W8A8), ("w4a8", W4A8), ("w4a8, 127", W4A8)):
+        if name.endswith("127"):
+            monkeypatch.setattr(SiteForm, "lies_in_pairs", lambda *_: False)
+        quantized = InsertQuantization(lines).run(raised_program()).program
+        found[name] = figures(logits_of(quantized, ids), truth, ids)
+    with capsys.disabled():
+        told = "\n".join(f"  {name:<11} {each}" for name, each in found.items())
+        print(f"\ndata-free, against float64, {ids.size} tokens:\n{told}")  # noqa: T201
+    eight, four, long = found.values()
+    assert four.divergence > 3 * eight.divergence
+    assert four.divergence < 1.1 * long.divergence
+    assert four.perplexity < 1.001 * long.perplexity
