@@ -31,7 +31,6 @@ from ascendfx.ir.ops import (
     Minimum,
     Multiply,
     Negate,
-    PackCodes,
     Power,
     Reciprocal,
     ReduceMax,
@@ -49,7 +48,6 @@ from ascendfx.ir.ops import (
     Sin,
     Slice,
     Softmax,
-    SplitCodes,
     Sqrt,
     Subtract,
     TakeAlong,
@@ -105,34 +103,6 @@ def _product(multiply: Callable[[Array, Array], Array], terms: int) -> _Rule:
         return whole + (terms + np.shape(v[0])[-1]) * u * multiply(a, c)
 
     return rule
-
-
-_BYTE = 255.0
-"""More than the error of a byte of two codes, of which any may be another."""
-
-_LARGEST_OF_PAIR = 2.0 * 64
-"""Of a pair of products of four-bit codes."""
-
-
-def _packed(_op: Op, _v: list[Array], e: list[Array], y: Array, _u: float) -> Array:
-    """Bound codes in pairs: exact if what they are made of is, else any codes."""
-    return np.where(np.any(e[0] > 0), np.full(y.shape, _BYTE), 0.0)
-
-
-def _pairs(v: list[Array], e: list[Array], y: Array) -> Array:
-    """Bound a product of pairs: exact, or any sum of codes."""
-    wrong = np.any(e[0] > 0) or np.any(e[1] > 0)
-    return np.full(y.shape, 2 * _LARGEST_OF_PAIR * v[0].shape[-1] if wrong else 0.0)
-
-
-def _linear(op: Op, v: list[Array], e: list[Array], y: Array, u: float) -> Array:
-    if cast("Linear", op).pairs:
-        return _pairs(v, e, y)
-    return _product(lambda a, c: a @ c.T, 1)(op, v, e, y, u)
-
-
-def _grouped_linear(op: Op, v: list[Array], e: list[Array], y: Array, u: float) -> Array:
-    return _pairs(v, e, y) if cast("GroupedLinear", op).pairs else _grouped(op, v, e, y, u)
 
 
 def _grouped(op: Op, v: list[Array], e: list[Array], _y: Array, u: float) -> Array:
@@ -191,9 +161,9 @@ RULES: Mapping[type[Op], _Rule] = {
         (e[0] + np.abs(y) * e[1]) / np.maximum(np.abs(v[1]) - e[1], 0) + u * np.abs(y)
     ),
     Exp: lambda _, v, e, y, u: y * (np.expm1(e[0]) + 2 * u),
-    GroupedLinear: _grouped_linear,
+    GroupedLinear: _grouped,
     HeadLinear: _grouped,
-    Linear: _linear,
+    Linear: _product(lambda a, c: a @ c.T, 1),
     Log: lambda _, v, e, y, u: e[0] / np.maximum(np.abs(v[0]) - e[0], 0) + 2 * u * np.abs(y),
     Matmul: _product(lambda a, c: a @ c, 1),
     Maximum: lambda _, v, e, y, u: _larger(v, e, y),
@@ -201,7 +171,6 @@ RULES: Mapping[type[Op], _Rule] = {
     Multiply: lambda _, v, e, y, u: (
         np.abs(v[0]) * e[1] + np.abs(v[1]) * e[0] + e[0] * e[1] + u * np.abs(y)
     ),
-    PackCodes: _packed,
     Power: lambda _, v, e, y, u: (
         2 * np.abs(v[1]) * np.abs(v[0]) ** np.maximum(v[1] - 1, 0) * e[0] + 3 * u * np.abs(y)
     ),
@@ -218,7 +187,6 @@ RULES: Mapping[type[Op], _Rule] = {
     Silu: lambda _, v, e, y, u: _silu_slope(v[0]) * np.expm1(e[0]) + 5 * u * np.abs(y),
     Sin: lambda _, v, e, y, u: e[0] + 2 * u,
     Softmax: _softmax,
-    SplitCodes: _packed,
     Sqrt: lambda _, v, e, y, u: e[0] / np.maximum(y, u) + u * y,
     Subtract: lambda _, v, e, y, u: e[0] + e[1] + u * np.abs(y),
 }

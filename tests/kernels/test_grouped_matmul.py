@@ -41,9 +41,6 @@ CASES = {
         pairs=60, experts=9, n=70, k=100, dtype=I4X2, b_layout="nz", target=TARGET, each=2,
         tile=CubeTile(16, 32, 64, 32),
     ),
-    "planned-i4": plan_grouped_matmul(
-        pairs=60, experts=9, n=70, k=350, dtype=I4X2, b_layout="nz", target=TARGET, each=2
-    ),
     "planned-i8": plan_grouped_matmul(
         pairs=60, experts=9, n=70, k=700, dtype=I8, b_layout="nz", target=TARGET
     ),

@@ -142,7 +142,13 @@ def joined(pairs: Array) -> Array:
     return 16 * high + low
 
 
-@pytest.mark.parametrize("columns", [2, 8, 30, 32, 62, 64, 100, 160, 7_168])
+AT_NIGHT = pytest.mark.nightly
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [30, 64, *(pytest.param(each, marks=AT_NIGHT) for each in (2, 8, 32, 62, 100, 160, 7_168))],
+)
 def test_digits_are_those_of_the_codes(columns: int) -> None:
     graph = ChainGraph(ROWS, DType.F32)
     chain = graph.build(*split(graph, graph.input(columns)))
@@ -158,7 +164,7 @@ def test_digits_are_those_of_the_codes(columns: int) -> None:
         np.testing.assert_array_equal(found[0], expected)
 
 
-@pytest.mark.parametrize("columns", [24, 96, 2_048])
+@pytest.mark.parametrize("columns", [24, *(pytest.param(n, marks=AT_NIGHT) for n in (96, 2_048))])
 def test_sums_of_digits_to_gated_digits_are_one_chain(columns: int) -> None:
     random = np.random.default_rng(0)
     given = random.integers(-9_999, 9_999, (ROWS, 2, 2 * columns)).astype(np.int32)

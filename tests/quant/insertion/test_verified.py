@@ -8,7 +8,8 @@ import pytest
 
 from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.ir.graph import Graph
-from ascendfx.ir.ops import Constant
+from ascendfx.ir.op import Op
+from ascendfx.ir.ops import Constant, GroupedLinear, Linear
 from ascendfx.ir.program import Program
 from ascendfx.passes.graph_pass import Fidelity, ProgramPass
 from ascendfx.passes.pipeline import run_pipeline
@@ -21,7 +22,7 @@ from ascendfx.passes.verification.verify_pass import (
     table_lines,
 )
 from ascendfx.quant_passes.insertion.insert_quantization import InsertQuantization
-from ascendfx.quant_passes.insertion.site_form import W8A8
+from ascendfx.quant_passes.insertion.site_form import W4A8, W8A8, SiteLine
 from ascendfx.runtime.limits import DEFAULT_LIMITS
 from ascendfx.runtime.presets import TO_SERVING, passes_for
 from tests.passes.captured_models import captured
@@ -51,10 +52,14 @@ def checked(
     return made, checks
 
 
-@pytest.mark.parametrize("plan", ["decode", "prefill"])
-def test_the_error_is_told_and_both_plans_keep_it(plan: str) -> None:
+@pytest.mark.parametrize(
+    ("plan", "lines"),
+    [("decode", W8A8), ("prefill", W8A8), pytest.param("decode", W4A8, marks=pytest.mark.nightly)],
+)
+def test_the_error_is_told_and_both_plans_keep_it(plan: str, lines: tuple[SiteLine, ...]) -> None:
     known = verifier()
-    quantized, (first,) = checked(known, "serving", serving(), InsertQuantization(W8A8))
+    quantized, (first,) = checked(known, "serving", serving(), InsertQuantization(lines))
+    assert any(pairs_of(node.op) for g in quantized.graphs for node in g.nodes) == (lines == W4A8)
     assert first.fidelity is Fidelity.LOSSY
     assert not first.broken
     assert first.error.bound < 1e-9
@@ -68,6 +73,10 @@ def test_the_error_is_told_and_both_plans_keep_it(plan: str) -> None:
     line = table_lines([first, *checks])[1]
     assert line.startswith("serving  insert-quantization")
     assert f"lossy    {first.error.max:9.2e} {first.error.rms:9.2e}" in line
+
+
+def pairs_of(op: Op) -> bool:
+    return isinstance(op, Linear | GroupedLinear) and op.pairs
 
 
 def test_a_pass_behind_it_that_changes_scales_is_caught() -> None:
