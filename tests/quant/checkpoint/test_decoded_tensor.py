@@ -104,7 +104,7 @@ def _check_codes(found: CapturedModel, folder: Path) -> None:
     assert not any("kv_b_proj" in each for each in keys if "#" in each)
     lines = delivered_lines(source.keys(), source.dtype)
     made = InsertQuantization(lines).run(found.program).program
-    check_quantized(made)
+    check_quantized(made, lines)
     pairs = {type(n.op) for graph in made.graphs for n in graph.nodes if _of_pairs(n.op)}
     assert pairs == {GroupedLinear}
     wanted = {each for graph in made.graphs for node in graph.nodes for each in _keys(node.op)}
