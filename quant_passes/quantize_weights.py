@@ -3,13 +3,16 @@
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import TensorSource
 from ascendfx.ir.tensor_type import DType
 from ascendfx.passes.remark import Remark
+from ascendfx.quant_passes.algorithms.weight_algorithm import QuantizedWeight
 from ascendfx.quant_passes.checkpoint.ascend_names import (
     CACHE_SCALE,
     CACHE_ZERO,
@@ -23,6 +26,8 @@ from ascendfx.quant_passes.statistics import InputStatistics
 
 StatisticsOf = Callable[[str], InputStatistics | None]
 """What calibration knows of the inputs of a weight, by its name; None: nothing."""
+MadeBefore = Callable[[str], QuantizedWeight | None]
+"""The weights that somebody made before, by name."""
 
 _HEAD, _TAIL = -1, 1 << 62
 _LARGEST = 127
@@ -37,6 +42,7 @@ class Quantization:
         source: The weights, under the names of a checkpoint: experts one by one.
         drafts: Numbers of the draft layers.
         statistics: What calibration knows; asked when the turn of a weight comes, layer by layer.
+        made: Weights that calibration made on its way; None: not this one.
         remarks: What algorithms say of weights that were made, by name.
     """
 
@@ -44,6 +50,7 @@ class Quantization:
     source: TensorSource
     drafts: Collection[int] = ()
     statistics: StatisticsOf = field(default=lambda _key: None)
+    made: MadeBefore = field(default=lambda _key: None)
     remarks: dict[str, tuple[Remark, ...]] = field(default_factory=dict[str, tuple[Remark, ...]])
 
     def plan(self) -> Plan:
@@ -90,12 +97,10 @@ class Quantization:
         return SavedWeight(self.source.load(key))
 
     def _made(self, key: str, policy: SitePolicy) -> SavedWeight:
+        made = self.made(key)
         inputs = self.statistics(key) if policy.needs else None
-        weight = self.source.load(key)
-        try:
-            made = policy.algorithm.quantize(weight, policy.spec, inputs)
-        except GraphError as error:
-            raise replace(error, notes=(*error.notes, f"the weight is `{key}`")) from error
+        if made is None:
+            made = quantized_weight(key, self.source.load(key), policy, inputs)
         if made.remarks:
             self.remarks[key] = made.remarks
         activation: Activation = "dynamic" if policy.activation == "dynamic" else None
@@ -126,6 +131,20 @@ class Quantization:
 
     def _is_draft(self, key: str) -> bool:
         return is_draft(key, self.drafts)
+
+
+def quantized_weight(
+    key: str, weight: NDArray[Any], policy: SitePolicy, inputs: InputStatistics | None
+) -> QuantizedWeight:
+    """Return the codes of a weight.
+
+    Raises:
+        GraphError: What its algorithm raises, with its name.
+    """
+    try:
+        return policy.algorithm.quantize(weight, policy.spec, inputs)
+    except GraphError as error:
+        raise replace(error, notes=(*error.notes, f"the weight is `{key}`")) from error
 
 
 def static_inputs(key: str, inputs: InputStatistics | None) -> StaticInputs:

@@ -5,45 +5,31 @@ whatever the model's size. Numbers are float32: sums of a model in bfloat16 are 
 calibration does not need.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ascendfx.ir.evaluate import Evaluator
-from ascendfx.ir.graph import Graph, Node
+from ascendfx.ir.graph import Graph
 from ascendfx.ir.op import Array
-from ascendfx.ir.ops import Call, GroupedLinear, Param
+from ascendfx.ir.ops import Call, Param
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_source import TensorSource
 from ascendfx.quant_passes.calibration.gathered_rows import GatheredRows
+from ascendfx.quant_passes.calibration.layer_walk import (
+    LayerWalk,
+    Observe,
+    Replaced,
+    Wanted,
+)
 from ascendfx.quant_passes.insertion.sites import weight_of
 from ascendfx.quant_passes.statistics import InputStatistics
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """What is to be known of the inputs of a weight.
-
-    Attributes:
-        moments: ``X^T X``.
-        keep: Rows to keep of each window.
-    """
-
-    moments: bool = False
-    keep: int = 0
-
-
-Wanted = Callable[[str], Collected | None]
-"""What is wanted of a weight, by key; None: nothing."""
-Observe = Callable[[Graph, Node, tuple[Array, ...], Call | None], None]
-"""Looks at the operands of each operation before it runs, part by part of the windows."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerStatistics:
-    """What the weights of one layer saw.
+    """What the weights of one layer saw, or those of one level of it.
 
     Attributes:
         layer: The function, or the entry, and how many calls were before it.
@@ -52,10 +38,21 @@ class LayerStatistics:
 
     layer: str
     rows: Mapping[str, tuple[GatheredRows, ...]]
+    _latest: dict[int, InputStatistics] = field(
+        default_factory=dict[int, InputStatistics], repr=False
+    )
 
     def of(self, key: str, expert: int = 0) -> InputStatistics:
-        """Return the statistics of a weight of this layer."""
-        return self.rows[key][expert].statistics()
+        """Return the statistics of a weight of this layer.
+
+        Those of one weight are kept until those of another one that reads other inputs are asked
+        for: moments of all experts together are far larger than the layer.
+        """
+        gathered = self.rows[key][expert]
+        if id(gathered) not in self._latest:
+            self._latest.clear()
+            self._latest[id(gathered)] = gathered.statistics()
+        return self._latest[id(gathered)]
 
     def token_counts(self, key: str) -> tuple[int, ...]:
         """Return how many tokens each expert saw; of another weight, the one number."""
@@ -68,6 +65,7 @@ def statistics_by_layer(
     windows: NDArray[np.int64],
     wanted: Wanted,
     *,
+    replaced: Replaced | None = None,
     at_once: int = 8,
     observe: Observe | None = None,
 ) -> Iterator[LayerStatistics]:
@@ -78,145 +76,47 @@ def statistics_by_layer(
         source: The weights; each is read once for each call that needs it.
         windows: Token ids ``[windows, length]``.
         wanted: What is to be known of which weight.
+        replaced: What weights have become, asked after what they saw was yielded: a layer comes
+            level by level then, each with inputs that the weights before it, as they are now, make.
         at_once: Windows that are computed together.
-        observe: Looks at operands; those of what weights are made of first are left out.
+        observe: Looks at what the operations of layers read.
 
     Raises:
         GraphError: A weight is missing; `values-not-finite`: an activation overflowed.
+        OSError: Rows of many experts go to a temporary file, for which there is no place.
     """
     (name,) = program.main.input_types
     parts = [windows[i : i + at_once] for i in range(0, len(windows), at_once)]
     sizes = [_sizes(program.main, name, part) for part in parts]
-    entry = _Layer(program, source, wanted, observe)
+    entry = LayerWalk(program, source, wanted)
     needed = _needed(program.main, wanted)
     last = _last_use(program.main, needed)
     values: list[list[tuple[Array, ...]]] = [[] for _ in program.main.nodes]
     for position, node in enumerate(program.main.nodes):
         operands = [
-            tuple(values[v.node][part][v.result] for v in node.operands if values[v.node])
+            tuple(values[v.node][part][v.result] if values[v.node] else None for v in node.operands)
             for part in range(len(parts))
         ]
-        called = isinstance(node.op, Call)
-        layer = _Layer(program, source, wanted, observe) if called else entry
+        entry.drop_weights()
         for part, given in enumerate(operands):
-            layer.begin(sizes[part])
-            layer.record(program.main, node, given, None)
-            if position in needed:
+            entry.begin(sizes[part])
+            entry.record(program.main, node, given, None)
+        if position in needed and isinstance(node.op, Call):
+            whole = [tuple(each for each in given if each is not None) for given in operands]
+            walk = LayerWalk(program, source, wanted, replaced, observe)
+            for rows in walk.levels(node.op, whole, sizes, values[position]):
+                yield LayerStatistics(f"{node.op.callee} at {position}", rows)
+        elif position in needed:
+            for part, given in enumerate(operands):
+                entry.begin(sizes[part])
                 same = part and isinstance(node.op, Param)  # read once
-                found = values[position][0] if same else layer.at(node, given, {name: parts[part]})
-                values[position].append(found)
+                values[position].append(
+                    values[position][0] if same else entry.at(node, given, {name: parts[part]})
+                )
         for used in last.get(position, ()):
             values[used] = []
-        if layer is not entry:
-            yield LayerStatistics(f"{layer.name} at {position}", layer.rows)
     if entry.rows:
         yield LayerStatistics(program.main.name, entry.rows)
-
-
-class _Layer(Evaluator[Array]):
-    """Computes one call, part by part, with its weights kept; notes what they are multiplied by."""
-
-    def __init__(
-        self,
-        program: Program,
-        source: TensorSource,
-        wanted: Wanted,
-        observe: Observe | None = None,
-    ) -> None:
-        super().__init__(program)
-        self._observe = observe
-        self.name = program.main.name
-        self.rows: dict[str, tuple[GatheredRows, ...]] = {}
-        self._source, self._wanted = source, wanted
-        self._weights: dict[str, Array] = {}
-        self._gathered: dict[object, tuple[GatheredRows, ...]] = {}
-        self._sizes: Mapping[str, int] = {}
-        self._added: set[object] = set()
-        self._recipes = 0
-
-    def begin(self, sizes: Mapping[str, int]) -> None:
-        """Begin a part of the windows."""
-        self._sizes = sizes
-        self._added = set()
-
-    def at(
-        self, node: Node, operands: tuple[Array, ...], inputs: Mapping[str, Array]
-    ) -> tuple[Array, ...]:
-        """Return the results of a node of the entry."""
-        if isinstance(node.op, Call):
-            self.name = node.op.callee
-        else:
-            self._weights = {}  # the entry reads each of its weights once
-        return super()._node(self.program.main, node, operands, inputs, None)
-
-    def step(self, node: Node, operands: tuple[Array, ...]) -> tuple[Array, ...]:
-        results = node.op.substitute(self._sizes).reference(*operands)
-        return tuple(_narrow(np.asarray(each)) for each in results)
-
-    def tensor(self, graph: Graph, key: str) -> Array:
-        if key not in self._weights:
-            self._weights[key] = _narrow(np.asarray(self._source.load(key)))
-        return self._weights[key]
-
-    def weight(self, recipe: Graph, call: Call | None) -> Array:
-        self._recipes += 1
-        try:
-            return super().weight(recipe, call)
-        finally:
-            self._recipes -= 1
-
-    def record(
-        self, graph: Graph, node: Node, operands: tuple[Array, ...], call: Call | None
-    ) -> None:
-        """Note the inputs of a projection by a weight."""
-        if self._observe is not None and not self._recipes:
-            self._observe(graph, node, operands, call)
-        parameter = None if self._recipes else weight_of(graph, node)
-        if parameter is None or (graph.name, parameter.name) in self.program.recipes:
-            return
-        key = call.key_of(parameter.name) if call else parameter.name
-        collected = self._wanted(key)
-        if collected is None:
-            return
-        shape = parameter.type.shape
-        experts = int(shape[0]) if isinstance(node.op, GroupedLinear) else 1
-        place = (id(call), node.operands[:1] + node.operands[2:], experts, collected)
-        if place not in self._gathered:
-            self._gathered[place] = tuple(
-                GatheredRows(int(shape[-1]), moments=collected.moments, keep=collected.keep)
-                for _ in range(experts)
-            )
-        self.rows[key] = self._gathered[place]
-        if place not in self._added:
-            self._added.add(place)
-            _add(self._gathered[place], operands)
-
-    def _node(
-        self,
-        graph: Graph,
-        node: Node,
-        operands: tuple[Array, ...],
-        inputs: Mapping[str, Array],
-        call: Call | None,
-    ) -> tuple[Array, ...]:
-        self.record(graph, node, operands, call)
-        return super()._node(graph, node, operands, inputs, call)
-
-
-def _add(gathered: Sequence[GatheredRows], operands: Sequence[Array]) -> None:
-    """Add the rows of a projection; of a grouped one, to the expert that they belong to."""
-    x = operands[0].reshape(-1, operands[0].shape[-1])
-    ends = operands[-1] if len(gathered) > 1 or len(operands) > 2 else [len(x)]
-    first = 0
-    for each, end in zip(gathered, ends, strict=True):
-        each.add(x[first : int(end)])
-        first = int(end)
-
-
-def _narrow(array: Array) -> Array:
-    if array.dtype.kind in "biu":
-        return array.astype(np.int64) if array.dtype.kind in "iu" else array
-    return array.astype(np.float32, copy=False)
 
 
 def _sizes(graph: Graph, name: str, part: NDArray[np.int64]) -> dict[str, int]:

@@ -8,7 +8,8 @@ from ascendfx.quant_passes.policy.recipe import Calibration, LatentCache, Recipe
 from ascendfx.quant_passes.policy.yaml_fields import YamlFields, YamlValue, read_yaml
 
 _FIELDS = ("sites", "calibration", "kv_cache")
-_CALIBRATION = ("texts", "tokens", "length", "seed")
+_CALIBRATION = ("texts", "tokens", "length", "seed", "inputs")
+_INPUTS = ("original", "quantized")
 _LARGEST = 1 << 20
 """Bytes of a recipe; larger files are something else."""
 
@@ -64,12 +65,14 @@ def _calibration(value: YamlValue | None, folder: Path) -> Calibration:
         return usual
     given = value.fields(_CALIBRATION)
     texts = given.get("texts")
+    inputs = given.get("inputs")
     sets = tuple(_share(each.called("texts"), folder) for each in texts.items()) if texts else ()
     return Calibration(
         sets,
         _count(given, "tokens", usual.tokens, 1),
         _count(given, "length", usual.length, 1),
         _count(given, "seed", usual.seed, 0),
+        "quantized" if inputs is not None and inputs.chosen(_INPUTS) == "quantized" else "original",
     )
 
 

@@ -91,12 +91,15 @@ class Calibration:
         tokens: How many tokens of all sets together.
         length: How many tokens are read at once.
         seed: Chooses the texts.
+        inputs: Whether weights see what the weights before them make as they were (``original``),
+            or as they have become (``quantized``), so that they make up for what those lost.
     """
 
     texts: tuple[TextShare, ...] = ()
     tokens: int = 32768
     length: int = 256
     seed: int = 0
+    inputs: Literal["original", "quantized"] = "original"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from ascendfx.passes.remark import Remark
 from ascendfx.quant_passes.calibration.expert_tokens import ExpertTokens
 from ascendfx.quant_passes.calibration.mixture import Mixture
 from ascendfx.quant_passes.policy.recipe import Recipe, RecipeLine, draft_layers
-from ascendfx.quant_passes.quantize_weights import Quantization
+from ascendfx.quant_passes.quantize_weights import MadeBefore, Quantization, StatisticsOf
 from ascendfx.quant_passes.statistics import InputStatistics, without_tokens
 from ascendfx.runtime.checkpoint.dry_run import DryRun, dry_run
 from ascendfx.runtime.checkpoint.open_checkpoint import Checkpoint, open_checkpoint
@@ -92,7 +92,9 @@ def quantize_directory(
         model = calibrated_model(
             directory, mixture.windows, recipe, trace_folder=trace_folder, progress=progress
         )
-    task = job.quantization(_statistics_of(job.source, model) if model else None)
+    task = job.quantization(
+        _statistics_of(job.source, model) if model else None, model.made if model else None
+    )
     origin = f"{recipe!r}\n{directory.resolve()}\n{_digest(mixture)}"
     options = WriteOptions(job.config, beside=directory, origin=origin, progress=progress)
     written = write_checkpoint(output, task.plan(), job.form, options)
@@ -147,13 +149,14 @@ class _Job:
         return read_mixture(self.directory, self.config, self.recipe.calibration)
 
     def quantization(
-        self, statistics: Callable[[str], InputStatistics | None] | None
+        self, statistics: StatisticsOf | None, made: MadeBefore | None = None
     ) -> Quantization:
         """Return what is to be made of the weights."""
         drafts = draft_layers(self.config)
         if statistics is None:
             return Quantization(self.recipe, self.source, drafts)
-        return Quantization(self.recipe, self.source, drafts, statistics)
+        before: MadeBefore = made or (lambda _key: None)
+        return Quantization(self.recipe, self.source, drafts, statistics, before)
 
 
 def _statistics_of(
