@@ -63,7 +63,7 @@ class GatheredRows:
 
         Raises:
             GraphError: `values-not-finite`: an activation overflowed.
-            OSError: There is no place for a file of rows.
+            RowFileError: There is no place for a file of rows.
         """
         if not len(rows):
             return
@@ -72,6 +72,7 @@ class GatheredRows:
         self.tokens += len(rows)
         if not self._waits and self._rows + len(rows) > self._most:
             self._add_up([*self._waiting, rows])
+            self._store.give_back(self._waiting)
             self._waiting, self._rows = [], 0
             return
         self._waiting.append(self._store.keep(rows))

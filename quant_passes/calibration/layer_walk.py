@@ -94,7 +94,8 @@ class LayerWalk(Evaluator[Array]):
             results: Filled in at the end, by part.
         """
         graph = self.program.by_name[call.callee]
-        own = levels_of(graph, self._counted(graph, call))
+        counted = self._counted(graph, call)
+        own = levels_of(graph, counted)
         order = sorted(range(len(graph.nodes)), key=lambda each: (own[each], each))
         last = _last_use(graph, order)
         values: list[dict[int, tuple[Array, ...]]] = [{} for _ in given]
@@ -102,7 +103,7 @@ class LayerWalk(Evaluator[Array]):
             for part, operands in enumerate(given):
                 self.begin(sizes[part])
                 inputs = dict(zip(graph.input_types, operands, strict=True))
-                for position in _agenda(graph, own, level):
+                for position in _agenda(graph, own, counted, level):
                     node = graph.nodes[position]
                     if own[position] > level:
                         self._note(graph, node, _operands(graph, node, values[part]), call)
@@ -235,12 +236,14 @@ def narrow(array: Array) -> Array:
     return array.astype(np.float32, copy=False)
 
 
-def _agenda(graph: Graph, own: Sequence[int], level: int) -> Iterator[int]:
+def _agenda(graph: Graph, own: Sequence[int], counted: frozenset[str], level: int) -> Iterator[int]:
     """Yield what is to be done at a level: its nodes, and the weights whose inputs are known."""
     for position, node in enumerate(graph.nodes):
         if isinstance(node.op, Param):
             continue
-        if own[position] == level or (own[position] == level + 1 and weight_of(graph, node)):
+        weight = weight_of(graph, node)
+        noted = own[position] == level + 1 and weight is not None and weight.name in counted
+        if own[position] == level or noted:
             yield position
 
 

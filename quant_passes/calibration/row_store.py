@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from tempfile import TemporaryFile
-from typing import IO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,25 +10,58 @@ from numpy.typing import NDArray
 Rows = NDArray[np.float32]
 
 
+class RowFileError(OSError):
+    """The system has no place for rows; `errno` says why."""
+
+
+class _RowFile:
+    """A file that no other process sees, and of which nothing is left once nobody needs it."""
+
+    def __init__(self) -> None:
+        # Rows have their size already: a buffer would hide when the disk is full.
+        self._file = TemporaryFile(buffering=0)  # noqa: SIM115  # closed with the last rows in it
+        self._end = 0
+
+    def __del__(self) -> None:
+        self._file.close()
+
+    def write(self, rows: Rows) -> int:
+        """Append rows; return their first byte."""
+        start, self._end = self._end, self._end + rows.nbytes
+        self._file.seek(start)
+        left = np.ascontiguousarray(rows).data.cast("B")
+        while left:
+            left = left[self._file.write(left) :]
+        return start
+
+    def read(self, start: int, size: int) -> bytearray:
+        """Return bytes that were written."""
+        found = bytearray(size)
+        left = memoryview(found)
+        self._file.seek(start)
+        while left:
+            left = left[self._file.readinto(left) :]
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class StoredRows:
     """Rows ``[rows, channels]`` in a file.
 
     Attributes:
-        file: No other process sees it, and nothing is left of it.
+        file: Where they are.
         start: First byte.
         shape: Rows, channels.
     """
 
-    file: IO[bytes]
+    file: _RowFile
     start: int
     shape: tuple[int, int]
 
     def read(self) -> Rows:
         """Return the rows."""
-        self.file.seek(self.start)
-        found = np.fromfile(self.file, np.float32, self.shape[0] * self.shape[1])
-        return found.reshape(self.shape)
+        found = self.file.read(self.start, 4 * self.shape[0] * self.shape[1])
+        return np.frombuffer(found, np.float32).reshape(self.shape)
 
 
 class RowStore:
@@ -42,22 +74,29 @@ class RowStore:
             most: Bytes that stay in memory.
         """
         self._most = most
-        self._file: IO[bytes] | None = None
-        self._end = 0
+        self._file: _RowFile | None = None
         self.bytes = 0
 
     def keep(self, rows: Rows) -> Rows | StoredRows:
-        """Return rows as they are kept: a copy."""
+        """Return rows as they are kept: a copy.
+
+        Raises:
+            RowFileError: They are too many for memory, and there is no place for a file.
+        """
         if self.bytes + rows.nbytes <= self._most:
             self.bytes += rows.nbytes
             return np.array(rows)
-        if self._file is None:
-            self._file = TemporaryFile()  # noqa: SIM115  # closed when the last rows are gone
-        stored = StoredRows(self._file, self._end, (rows.shape[0], rows.shape[1]))
-        self._file.seek(self._end)
-        self._file.write(np.ascontiguousarray(rows).data)
-        self._end += rows.nbytes
-        return stored
+        try:
+            if self._file is None:
+                self._file = _RowFile()
+            start = self._file.write(rows)
+        except OSError as error:
+            raise RowFileError(error.errno, error.strerror) from error
+        return StoredRows(self._file, start, (rows.shape[0], rows.shape[1]))
+
+    def give_back(self, kept: Sequence[Rows | StoredRows]) -> None:
+        """Take note that rows are not kept any longer."""
+        self.bytes -= sum(each.nbytes for each in kept if not isinstance(each, StoredRows))
 
 
 def rows_of(kept: Rows | StoredRows) -> Rows:

@@ -5,7 +5,7 @@ whatever the model's size. Numbers are float32: sums of a model in bfloat16 are 
 calibration does not need.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -68,7 +68,7 @@ def statistics_by_layer(
     replaced: Replaced | None = None,
     at_once: int = 8,
     observe: Observe | None = None,
-) -> Iterator[LayerStatistics]:
+) -> Generator[LayerStatistics]:
     """Yield what the weights of each layer saw, in the order of the model.
 
     Args:
@@ -83,7 +83,7 @@ def statistics_by_layer(
 
     Raises:
         GraphError: A weight is missing; `values-not-finite`: an activation overflowed.
-        OSError: Rows of many experts go to a temporary file, for which there is no place.
+        RowFileError: Rows of many experts go to a temporary file, for which there is no place.
     """
     (name,) = program.main.input_types
     parts = [windows[i : i + at_once] for i in range(0, len(windows), at_once)]

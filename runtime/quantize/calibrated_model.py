@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ascendfx.passes.share_common import ShareCommon
 from ascendfx.quant_passes.algorithms.weight_algorithm import QuantizedWeight
 from ascendfx.quant_passes.calibration.expert_tokens import ExpertTokens, expert_tokens
 from ascendfx.quant_passes.calibration.gathered_rows import Collected
+from ascendfx.quant_passes.calibration.row_store import RowFileError
 from ascendfx.quant_passes.calibration.statistics_by_layer import (
     LayerStatistics,
     statistics_by_layer,
@@ -26,6 +28,7 @@ from ascendfx.quant_passes.quantize_weights import quantized_weight
 from ascendfx.quant_passes.statistics import InputStatistics
 from ascendfx.runtime.checkpoint.capture_model import capture_model
 from ascendfx.runtime.checkpoint.packed_parameters import parts_of
+from ascendfx.runtime.disk_error import disk_error
 from ascendfx.runtime.progress import Progress, silent
 
 _KEPT = 64
@@ -101,9 +104,10 @@ class CalibratedModel:
         Without moments if `made` has the weight: it is made then.
 
         Raises:
-            GraphError: A weight is missing; an activation overflowed.
+            GraphError: A weight is missing; an activation overflowed; `disk-full`, `not-writable`:
+                there is no place for rows that are too many for memory.
         """
-        if name not in self._places:
+        if not self._is_wanted(name):
             return None
         if self._made is not None:
             made = self._reached(self._made, name)
@@ -122,10 +126,13 @@ class CalibratedModel:
         Raises:
             GraphError: As `statistics`; what the algorithm raises.
         """
-        if self._made is None or name not in self._places:
+        if self._made is None or not self._is_wanted(name):
             return None
         made = self._reached(self._made, name)
         return made.weight if made else None
+
+    def _is_wanted(self, name: str) -> bool:
+        return name in self._places and self._wanted(self._places[name][0]) is not None
 
     def _reached(self, made: dict[str, MadeWeight], name: str) -> MadeWeight | None:
         key, _ = self._places[name]
@@ -138,7 +145,10 @@ class CalibratedModel:
 
     def _advance(self) -> bool:
         """Go on to what is known next; whether there is such."""
-        layer = next(self._run, None)
+        try:
+            layer = next(self._run, None)
+        except RowFileError as error:
+            raise disk_error(Path(gettempdir()), error) from error
         if layer is None:
             return False
         if self._made is not None:

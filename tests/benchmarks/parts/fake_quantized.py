@@ -20,17 +20,33 @@ class FakeQuantized(Evaluator[Array]):
     """Runs in float32; of each projection by a weight, the inputs are changed first."""
 
     def __init__(
-        self, program: Program, weights: Mapping[str, Array], inputs: Inputs, ids: NDArray[np.int64]
+        self,
+        program: Program,
+        weights: Mapping[str, Array],
+        inputs: Inputs,
+        ids: NDArray[np.int64],
+        hidden: Array | None = None,
     ) -> None:
-        super().__init__(program)
-        self._weights, self._inputs, self._ids = weights, inputs, ids
-        (self._name,) = program.main.input_types
-        names = program.main.input_types[self._name].shape
-        self._sizes = {str(name): size for name, size in zip(names, ids.shape, strict=True)}
+        """Prepare.
 
-    def logits(self) -> NDArray[np.float64]:
-        """Return ``[texts, tokens, vocabulary]``."""
-        return self.run(self.program.main, {self._name: self._ids})[0].astype(np.float64)
+        Args:
+            program: A model, or a draft layer, which reads hidden states, too.
+            weights: By key, float32.
+            inputs: What becomes of inputs.
+            ids: ``[texts, tokens]``.
+            hidden: What a draft layer reads, ``[texts, tokens, H]``.
+        """
+        super().__init__(program)
+        self._weights, self._inputs = weights, inputs
+        first, *others = program.main.input_types
+        self._given = {first: ids, **{name: hidden for name in others if hidden is not None}}
+        names = program.main.input_types[first].shape
+        self._sizes = {str(name): size for name, size in zip(names, ids.shape, strict=True)}
+        self.hidden: Array | None = None
+
+    def logits(self) -> NDArray[np.float32]:
+        """Return ``[texts, tokens, vocabulary]``; `hidden` is what the head read, then."""
+        return self.run(self.program.main, self._given)[0]
 
     def step(self, node: Node, operands: tuple[Array, ...]) -> tuple[Array, ...]:
         results = node.op.substitute(self._sizes).reference(*operands)
@@ -49,6 +65,8 @@ class FakeQuantized(Evaluator[Array]):
     ) -> tuple[Array, ...]:
         parameter = weight_of(graph, node)
         if parameter is not None:
+            if call is None:
+                self.hidden = operands[0]  # the last one is that of the head
             key = call.key_of(parameter.name) if call else parameter.name
             operands = (self._inputs(key, operands[0]), *operands[1:])
         return super()._node(graph, node, operands, inputs, call)

@@ -16,9 +16,9 @@ from ascendfx.ir.ops import Call, GroupedLinear
 from ascendfx.ir.tensor_source import ArraySource
 from ascendfx.passes.random_weights import random_weights
 from ascendfx.quant_passes.calibration.expert_tokens import ExpertTokens, expert_tokens
-from ascendfx.quant_passes.calibration.gathered_rows import GatheredRows
+from ascendfx.quant_passes.calibration.gathered_rows import Collected, GatheredRows
+from ascendfx.quant_passes.calibration.row_store import RowStore, StoredRows
 from ascendfx.quant_passes.calibration.statistics_by_layer import (
-    Collected,
     LayerStatistics,
     statistics_by_layer,
 )
@@ -166,11 +166,19 @@ def test_tokens_of_experts_are_told() -> None:
     assert str(ExpertTokens("w", (3, 5))) == "w: 3 to 5 tokens, median 4"
 
 
+@pytest.mark.parametrize("expert", [True, False])
+@pytest.mark.parametrize("most", [0, 1 << 20])
 @pytest.mark.parametrize("moments", [True, False])
-def test_rows_are_kept_only_while_they_are_smaller(moments: bool) -> None:  # noqa: FBT001
+def test_statistics_are_the_same_wherever_rows_wait(
+    moments: bool,  # noqa: FBT001
+    most: int,
+    expert: bool,  # noqa: FBT001
+) -> None:
     random = np.random.default_rng(1)
     parts = [random.standard_normal((n, 4)).astype(np.float32) for n in (3, 0, 9, 5)]
-    gathered = GatheredRows(4, moments=moments, keep=1)
+    store = RowStore(most)
+    wanted = Collected(moments, 1)
+    gathered = GatheredRows(4, wanted, store, expert=expert)
     for part in parts:
         gathered.add(part)
     rows = np.concatenate(parts)
@@ -180,12 +188,69 @@ def test_rows_are_kept_only_while_they_are_smaller(moments: bool) -> None:  # no
     np.testing.assert_allclose(found.mean_abs, true.mean_abs)
     assert (found.moments is not None) == moments
     if moments:
-        np.testing.assert_allclose(found.moments, true.moments)
-    assert GatheredRows(4, moments=moments, keep=1).statistics().tokens == 0
-    assert merged(found, GatheredRows(4, moments=moments, keep=1).statistics()).tokens == 17
+        np.testing.assert_allclose(found.moments, true.moments, rtol=1e-5, atol=1e-5)
+    without = GatheredRows(4, wanted, store).statistics()
+    assert without.tokens == 0
+    assert merged(found, without).tokens == 17
+
+
+def test_rows_beyond_a_limit_wait_in_a_file() -> None:
+    store = RowStore(40)
+    rows = np.arange(8, dtype=np.float32).reshape(2, 4)
+    kept = [store.keep(rows + i) for i in range(3)]
+    assert [isinstance(each, StoredRows) for each in kept] == [False, True, True]
+    assert store.bytes == rows.nbytes
+    for i, each in enumerate(kept):
+        read = each.read() if isinstance(each, StoredRows) else each
+        np.testing.assert_array_equal(read, rows + i)
+
+
+def test_rows_that_are_added_up_make_room() -> None:
+    store = RowStore()
+    gathered = GatheredRows(4, Collected(moments=True), store)
+    gathered.add(np.ones((3, 4), np.float32))
+    assert store.bytes == 48
+    gathered.add(np.ones((2, 4), np.float32))
+    assert store.bytes == 0
+    expert = GatheredRows(4, Collected(moments=True), store, expert=True)
+    for _ in range(3):
+        expert.add(np.ones((3, 4), np.float32))
+    assert store.bytes == 144
+
+
+def test_weights_see_what_those_before_have_become() -> None:
+    """Replaced by themselves weights see the same; by zeros, those behind see zeros."""
+    old = {key: layer.of(key) for layer in layers() for key in layer.rows if "layers.0." in key}
+    made: dict[str, float] = {}
+
+    def replaced(key: str, expert: int) -> Array | None:
+        if key not in made:
+            return None
+        whole = weights()[key] * made[key]
+        return whole if whole.ndim == 2 else whole[expert]
+
+    for factor in (1.0, 0.0):
+        made.clear()
+        order: list[list[str]] = []
+        run = statistics_by_layer(
+            raised(MODEL), ArraySource(weights()), windows(), everything, replaced=replaced
+        )
+        for layer in run:
+            order.append([key.rpartition(".layers.0.")[2] for key in layer.rows])
+            for key in layer.rows:
+                if key in old and factor:
+                    np.testing.assert_allclose(layer.of(key).absmax, old[key].absmax, rtol=1e-4)
+                if key.endswith("layers.0.self_attn.o_proj.weight") and not factor:
+                    assert not layer.of(key).absmax.any()
+                made[key] = factor
+            if len(order) == 5:
+                break
+        assert {"self_attn.q_a_proj.weight", "self_attn.kv_a_proj_with_mqa.weight"} <= set(order[0])
+        assert {"self_attn.q_b_proj.weight", "self_attn.kv_b_proj.weight"} == set(order[1])
+        assert order[2] == ["self_attn.o_proj.weight"]
 
 
 def test_an_overflow_is_told() -> None:
-    gathered = GatheredRows(2, moments=False, keep=0)
+    gathered = GatheredRows(2, Collected(), RowStore())
     with pytest.raises(GraphError, match="values-not-finite"):
         gathered.add(np.array([[1, np.inf]], np.float32))

@@ -91,14 +91,14 @@ def test_the_first_line_decides_and_drafts_have_lines_of_their_own() -> None:
 def test_calibration_reads_texts_beside_the_recipe(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(
-        f"{LINE}calibration:\n  texts: [a.txt, {{file: b.jsonl, share: 3}}]\n  tokens: 99\n"
+        f"{LINE}calibration:\n  texts: [a.txt, {{file: b.jsonl, share: 3}}]\n  tokens: 99\n  inputs: quantized\n"
         "kv_cache: {format: int8, keep_layers: [0, 2]}\n",
         encoding="utf-8",
     )
     recipe = read_recipe(file)
     sets = TextShare(tmp_path / "a.txt"), TextShare(tmp_path / "b.jsonl", 3.0)
     assert recipe.name == "mine"
-    assert recipe.calibration == Calibration(sets, tokens=99)
+    assert recipe.calibration == Calibration(sets, tokens=99, inputs="quantized")
     assert recipe.cache == LatentCache(frozenset({0, 2}))
     assert recipe.needs == {"absmax"}
 
@@ -139,6 +139,7 @@ def test_what_decides_the_result_is_in_the_representation() -> None:
         ('sites:\n  - weight: int4\n    match: "*"\n    only: draft', 3, "bad-recipe", "`*.`"),
         (f"{LINE}calibration: {{tokens: 0}}", 4, "bad-recipe", "whole number from 1 on"),
         (f"{LINE}calibration: {{tokens: true}}", 4, "bad-recipe", "whole number"),
+        (f"{LINE}calibration: {{inputs: made}}", 4, "bad-recipe", "original"),
         (f"{LINE}calibration: {{text: a}}", 4, "bad-recipe", "did you mean `texts`?"),
         (f"{LINE}calibration: {{texts: [{{file: a, share: 0}}]}}", 4, "bad-recipe", "positive"),
         (f"{LINE}calibration: {{texts: [{{file: a, share: .inf}}]}}", 4, "bad-recipe", "a number"),
