@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from io import FileIO
 from tempfile import TemporaryFile
 
 import numpy as np
@@ -17,9 +18,8 @@ class RowFileError(OSError):
 class _RowFile:
     """A file that no other process sees, and of which nothing is left once nobody needs it."""
 
-    def __init__(self) -> None:
-        # Rows have their size already: a buffer would hide when the disk is full.
-        self._file = TemporaryFile(buffering=0)  # noqa: SIM115  # closed with the last rows in it
+    def __init__(self, file: FileIO) -> None:
+        self._file = file
         self._end = 0
 
     def __del__(self) -> None:
@@ -31,7 +31,7 @@ class _RowFile:
         self._file.seek(start)
         left = np.ascontiguousarray(rows).data.cast("B")
         while left:
-            left = left[self._file.write(left) :]
+            left = left[self._file.write(left) or 0 :]
         return start
 
     def read(self, start: int, size: int) -> bytearray:
@@ -40,7 +40,10 @@ class _RowFile:
         left = memoryview(found)
         self._file.seek(start)
         while left:
-            left = left[self._file.readinto(left) :]
+            count = self._file.readinto(left)
+            if not count:
+                raise AssertionError("rows were written beyond the end of their file")
+            left = left[count:]
         return found
 
 
@@ -88,7 +91,8 @@ class RowStore:
             return np.array(rows)
         try:
             if self._file is None:
-                self._file = _RowFile()
+                # Pieces are large already, and a buffer would hide when the disk is full.
+                self._file = _RowFile(TemporaryFile(buffering=0))  # noqa: SIM115  # of all rows
             start = self._file.write(rows)
         except OSError as error:
             raise RowFileError(error.errno, error.strerror) from error

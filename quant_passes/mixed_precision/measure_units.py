@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_source import TensorSource
+from ascendfx.quant_passes.calibration.gathered_rows import Collected
 from ascendfx.quant_passes.calibration.statistics_by_layer import (
-    Collected,
     LayerStatistics,
     statistics_by_layer,
 )

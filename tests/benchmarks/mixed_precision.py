@@ -48,7 +48,8 @@ from ascendfx.quant_passes.policy.read_recipe import recipe_of
 from ascendfx.quant_passes.policy.recipe import Calibration, Recipe, TextShare
 from ascendfx.runtime.checkpoint.open_checkpoint import open_checkpoint
 from ascendfx.runtime.quantize.pieces_of import pieces_of
-from tests.benchmarks.quantization_quality import RECIPES, heldout, windows
+from tests.benchmarks.parts.bundled_quality import windows
+from tests.benchmarks.quantization_quality import RECIPES, heldout
 from tests.quant.insertion.bundled_program import raised_program, weights
 
 ROUNDED: Mapping[str, str] = {
@@ -176,7 +177,7 @@ def main() -> None:
         each.name: each for each in (Divergence(here), OutputError(), IqrOfWeights(), IqrOfInputs())
     }
     scores = {name: measured(choice, measures[name]) for name in options.by}
-    there = ReferenceRun(raised_program(), weights(), heldout(options.texts, options.length).ids)
+    there = ReferenceRun(raised_program(), weights(), heldout(options.length, options.texts).ids)
     show(choice, scores, there)
     if "kl" not in scores:
         return

@@ -103,18 +103,24 @@ class Texts:
     kinds: tuple[str, ...]
 
 
-def heldout(length: int) -> Texts:
-    """Return the first tokens of all texts."""
+def heldout(length: int, most: int | None = None) -> Texts:
+    """Return the first tokens of all texts; or of as many of a kind, all of them that long."""
     tokenizer = Tokenizer.from_file(str(bundled_model() / "tokenizer.json"))
     file = bundled_model() / "texts" / "heldout.jsonl"
-    rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
-    found = [tokenizer.encode(row["text"]).ids[:length] for row in rows]
-    ids = np.zeros((len(found), length), np.int64)
+    taken: list[tuple[str, list[int]]] = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        kind = f"{row['language']} {row['kind']}"
+        found = tokenizer.encode(row["text"]).ids[:length]
+        few = sum(kind == other for other, _ in taken) < (most or 0)
+        if most is None or (few and len(found) == length):
+            taken.append((kind, found))
+    ids = np.zeros((len(taken), length), np.int64)
     there = np.zeros(ids.shape, np.bool_)
-    for number, each in enumerate(found):
-        ids[number, : len(each)] = each
-        there[number, : len(each)] = True
-    return Texts(ids, there, tuple(f"{row['language']} {row['kind']}" for row in rows))
+    for number, (_, found) in enumerate(taken):
+        ids[number, : len(found)] = found
+        there[number, : len(found)] = True
+    return Texts(ids, there, tuple(kind for kind, _ in taken))
 
 
 def recipe_called(name: str, tokens: int) -> Recipe:

@@ -24,8 +24,8 @@ MODEL = "v3yarn_f32"
 RECIPE = """
 sites:
   - {match: "*.kv_b_proj.weight", keep: true}
-  - {match: ["*_proj.weight", "*.kv_a_proj_with_mqa.weight"], weight: int4, activation: static}
   - {match: "*.experts.1.*", weight: int4, algorithm: gptq, options: {tokens_per_input: 0.1}}
+  - {match: ["*_proj.weight", "*.kv_a_proj_with_mqa.weight"], weight: int4, activation: static}
 calibration: {texts: [none.txt], inputs: %s}
 """
 

@@ -140,7 +140,6 @@ kv_cache: int8
 """
 
 
-@pytest.mark.nightly
 def test_calibrated_weights_are_those_of_their_inputs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

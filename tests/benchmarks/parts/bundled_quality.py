@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,7 +77,7 @@ class Figures:
             same[row] = likely == other.argmax(-1)
             accepted[row, follows] = ran.drafts[row, follows] == likely[follows + 1]
         text = np.broadcast_to(np.arange(len(ids))[:, None], ids.shape)
-        return cls(*(each[there] for each in (text, told, divergence, same, accepted)))
+        return cls(text[there], told[there], divergence[there], same[there], accepted[there])
 
     @property
     def perplexity(self) -> float:
@@ -146,9 +147,7 @@ class BundledModel:
         """Return the model under a recipe."""
         model = None
         if recipe.needs and recipe.calibration.inputs == "quantized":
-            model = CalibratedModel(
-                self.program, self.source, self._windows(recipe.calibration), recipe
-            )
+            model = CalibratedModel(self.program, self.source, windows(recipe.calibration), recipe)
         changed = dict(self.weights)
         dynamic: set[str] = set()
         saved = 0
@@ -195,18 +194,21 @@ class BundledModel:
         return self._found[calibration]
 
     def _collected(self, calibration: Calibration) -> Iterator[tuple[str, InputStatistics]]:
-        windows = self._windows(calibration)
+        read = windows(calibration)
         for layer in statistics_by_layer(
-            self.program, self.source, windows, lambda _key: Collected(moments=True)
+            self.program, self.source, read, lambda _key: Collected(moments=True)
         ):
             for key, experts in layer.rows.items():
                 for expert, names in enumerate(parts_of(key, len(experts)) or ((key,),)):
                     for name in names:
                         yield name, layer.of(key, expert)
 
-    def _windows(self, calibration: Calibration) -> NDArray[np.int64]:
-        tokenizer = Tokenizer.from_file(str(bundled_model() / "tokenizer.json"))
-        return mix(calibration, lambda text: tokenizer.encode(text).ids, 1 << 31).windows
+
+@cache
+def windows(calibration: Calibration) -> NDArray[np.int64]:
+    """Return the tokens of calibration."""
+    tokenizer = Tokenizer.from_file(str(bundled_model() / "tokenizer.json"))
+    return mix(calibration, lambda text: tokenizer.encode(text).ids, 1 << 31).windows
 
 
 def log_softmax(logits: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -34,7 +34,8 @@ def logits(changed: dict[str, Array], inputs: dict[str, object]) -> Array:
     def read(key: str, x: Array) -> Array:
         return fake_inputs(x, "dynamic") if key in inputs else x
 
-    return FakeQuantized(raised(MODEL), {**weights(), **changed}, read, windows()).logits()
+    run = FakeQuantized(raised(MODEL), {**weights(), **changed}, read, windows())
+    return run.logits().astype(np.float64)
 
 
 def kl(own: Array) -> float:

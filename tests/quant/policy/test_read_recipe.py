@@ -91,7 +91,8 @@ def test_the_first_line_decides_and_drafts_have_lines_of_their_own() -> None:
 def test_calibration_reads_texts_beside_the_recipe(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(
-        f"{LINE}calibration:\n  texts: [a.txt, {{file: b.jsonl, share: 3}}]\n  tokens: 99\n  inputs: quantized\n"
+        f"{LINE}calibration:\n  texts: [a.txt, {{file: b.jsonl, share: 3}}]\n  tokens: 99\n"
+        "  inputs: quantized\n"
         "kv_cache: {format: int8, keep_layers: [0, 2]}\n",
         encoding="utf-8",
     )
