@@ -158,6 +158,10 @@ class Rule:
             operation of the left side must take them as indices of that size, or the sides must
             be equal for other integers too; or a precondition makes sure of it:
         below_by: Integer operands and the `Precondition.blocks` that keeps them below.
+        orthogonal: Square operands that are rotations, and the `Precondition.blocks` that makes
+            sure of it. The proof takes reflections ``I - 2 v vᵀ / (vᵀ v)`` for all ``v``: every
+            rotation is a product of them (Cartan and Dieudonné), so that a rule which may be
+            applied to one factor after the other holds for it.
         minimum: Smallest size of an axis letter that the proof takes; else 1. A site with an
             empty axis does not match (named sizes are positive).
         when: Conditions a site must meet.
@@ -180,6 +184,7 @@ class Rule:
     derive: Callable[[Site], Mapping[str, Any]] = lambda _: {}
     below: Mapping[str, str] = field(default_factory=dict[str, str])
     below_by: Mapping[str, str] = field(default_factory=dict[str, str])
+    orthogonal: Mapping[str, str] = field(default_factory=dict[str, str])
     minimum: Mapping[str, int] = field(default_factory=dict[str, int])
     when: tuple[Precondition, ...] = ()
     proof: Proof = Proof.SYMBOLIC

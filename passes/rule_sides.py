@@ -13,6 +13,7 @@ from ascendfx.ir.ops import Input
 from ascendfx.ir.size import bind_size, names_in
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.pattern import concrete_holes
+from ascendfx.passes.rotation_parameter import random_rotation
 from ascendfx.passes.rule import (
     OperandForm,
     Rule,
@@ -124,7 +125,9 @@ def random_operands(
     tensors: dict[str, Array] = {}
     for name, kind in operand_types(rule, holes).items():
         shape = [bind_size(d, {}) for d in kind.shape]
-        if kind.dtype.is_float:
+        if name in rule.orthogonal:
+            tensors[name] = random_rotation(random, shape[0], whole=whole)
+        elif kind.dtype.is_float:
             normal = random.standard_normal(shape)
             drawn = np.asarray(np.rint(2 * normal).clip(-3, 3) if whole else normal)
             tensors[name] = within(rule.values.get(name, Values()), drawn)

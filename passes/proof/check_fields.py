@@ -21,6 +21,7 @@ _MAPPINGS: Mapping[str, tuple[type, str]] = {
     "operands": (str, "texts"),
     "below": (str, "texts"),
     "below_by": (str, "texts"),
+    "orthogonal": (str, "texts"),
     "minimum": (int, "integers"),
     "values": (Values, "Values"),
 }

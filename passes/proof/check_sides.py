@@ -1,6 +1,6 @@
 """What is checked of one spelling of a rule by evaluating both sides."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -303,6 +303,7 @@ def check_values(rule: Rule) -> Iterator[str]:
             yield f"it says what keeps `{name}` below, and not below what"
         elif by not in blocks:
             yield f"no precondition `{by}` keeps `{name}` below `{rule.below[name]}`"
+    yield from _rotations(rule, blocks)
     for name, values in rule.values.items():
         if name not in rule.operands:
             yield f"it declares values of `{name}`, which is no operand"
@@ -312,3 +313,14 @@ def check_values(rule: Rule) -> Iterator[str]:
             yield f"`{name}` may be negative: no precondition is said to exclude it"
         elif not values.ensured_by and not values.because:
             yield f"the values of `{name}` are narrowed without a reason"
+
+
+def _rotations(rule: Rule, blocks: Collection[str]) -> Iterator[str]:
+    """Demand a precondition for each operand that is said to be a rotation."""
+    forms = forms_of(rule)
+    for name, by in rule.orthogonal.items():
+        axes = forms[name].axes if name in forms else ()
+        if not axes or axes != axes[:1] * 2:
+            yield f"it says that `{name}` is a rotation, which is no square operand"
+        elif by not in blocks:
+            yield f"no precondition `{by}` makes sure that `{name}` is a rotation"

@@ -40,6 +40,9 @@ def close_operands(
     common = _common_centre(kinds, shapes, random, usual=trial % KINDS_OF_DRAWS != 1)
     spread = int(random.integers(1, _STEPS + 1))
     for name, kind in kinds.items():
+        if name in rule.orthogonal:
+            tensors[name] = round_to(tensors[name], kind)
+            continue
         steps = 2 * kind.unit_roundoff * _steps(random, spread, shapes[name])
         draw = _APART.get(trial % KINDS_OF_DRAWS)
         if draw is not None:

@@ -160,16 +160,24 @@ def _first_difference(
 
 
 def _symbols_of(rule: Rule, holes: Mapping[str, Any], case: Case) -> dict[str, Array]:
-    return {
-        name: _symbols(
-            name,
-            tuple(bind_size(d, {}) for d in kind.shape),
-            rule.values.get(name, Values()),
-            case,
-        )
-        for name, kind in operand_types(rule, holes).items()
-        if kind.dtype.is_float
-    }
+    symbols: dict[str, Array] = {}
+    for name, kind in operand_types(rule, holes).items():
+        if kind.dtype.is_float:
+            shape = tuple(bind_size(d, {}) for d in kind.shape)
+            values = rule.values.get(name, Values())
+            made = _reflection if name in rule.orthogonal else _symbols
+            symbols[name] = made(name, shape, values, case)
+    return symbols
+
+
+def _reflection(name: str, shape: tuple[int, ...], values: Values, case: Case) -> Array:
+    """Return ``I - 2 v vᵀ / (vᵀ v)``, the reflection that turns ``v`` around."""
+    v = [each.expression for each in _symbols(name, shape[:1], values, case)]
+    square = sum(each * each for each in v)
+    result = np.empty(shape, object)
+    for i, j in np.ndindex(shape):
+        result[i, j] = Real(_S.Integer(int(i == j)) - 2 * v[i] * v[j] / square, case)
+    return result
 
 
 def _symbols(name: str, shape: tuple[int, ...], values: Values, case: Case) -> Array:

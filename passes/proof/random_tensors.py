@@ -7,6 +7,7 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
 from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.random_weights import checkpoint_types
+from ascendfx.passes.rotation_parameter import is_rotation_name, random_rotation
 
 _SIZES = {"batch": 2, "tokens": 5, "rows": 6, "requests": 2, "context": 7}
 _OTHER_SIZE = 3
@@ -24,7 +25,12 @@ def random_tensors(
     random = np.random.default_rng(seed)
     kinds = program.main.input_types | checkpoint_types(program)
     known = {**example_sizes(program), **(sizes or {})}
-    return {name: _tensor(random, kind, known, ids) for name, kind in kinds.items()}
+    return {
+        name: random_rotation(random, bind_size(kind.shape[0], {}))
+        if is_rotation_name(name)
+        else _tensor(random, kind, known, ids)
+        for name, kind in kinds.items()
+    }
 
 
 def example_sizes(program: Program) -> dict[str, int]:

@@ -69,7 +69,7 @@ class Real:
 
     def sqrt(self) -> Real:
         """Return the square root."""
-        return self._new(_S.sqrt(self.expression))
+        return self._new(_S.sqrt(_without_denominators(self.expression)))
 
     def cos(self) -> Real:
         """Return the cosine."""
@@ -99,6 +99,13 @@ class Real:
 
     def __repr__(self) -> str:
         return str(self.expression)
+
+
+def _without_denominators(expression: Any) -> Any:
+    """Cancel what symbols are divided by, so that equal roots are recognised as equal."""
+    if not any(power.exp.is_negative for power in expression.atoms(_S.Pow)):
+        return expression
+    return _S.expand(_S.cancel(expression))
 
 
 def exactly(value: Any) -> Any:

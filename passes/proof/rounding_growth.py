@@ -51,6 +51,7 @@ from ascendfx.ir.ops import (
 )
 from ascendfx.ir.size import bind_size
 from ascendfx.passes.proof.format_bound import format_bound
+from ascendfx.passes.rotation_parameter import random_rotation
 from ascendfx.passes.rounding_rules import MOVES
 from ascendfx.passes.rule import Rule, Values
 from ascendfx.passes.rule_sides import operand_types
@@ -176,7 +177,9 @@ def _drawn(
     tensors: dict[str, Array] = {}
     for name, kind in operand_types(rule, holes).items():
         shape = tuple(bind_size(d, {}) for d in kind.shape)
-        if kind.dtype.is_float:
+        if name in rule.orthogonal:
+            tensors[name] = random_rotation(random, shape[0])
+        elif kind.dtype.is_float:
             tensors[name] = _floats(rule.values.get(name, Values()), shape, random, start)
         elif name in rule.below:
             tensors[name] = random.integers(0, holes[rule.below[name]], shape)
@@ -208,7 +211,11 @@ def _changed(
     rule: Rule, operands: Mapping[str, Array], random: np.random.Generator
 ) -> dict[str, Array]:
     changed = dict(operands)
-    floats = [name for name, value in operands.items() if value.dtype.kind == "f" and value.size]
+    floats = [
+        name
+        for name, value in operands.items()
+        if value.dtype.kind == "f" and value.size and name not in rule.orthogonal
+    ]
     if not floats:
         return changed
     name = floats[random.integers(len(floats))]
