@@ -51,6 +51,10 @@ from ascendfx.quant_passes.formats.registry import format_named, register_format
 from ascendfx.quant_passes.formats.vector_codebook import VectorCodebook
 from ascendfx.quant_passes.insertion.cache_form import LATENTS, CacheForm, CacheLine
 from ascendfx.quant_passes.insertion.site_form import W4A8, W8A8, SiteForm, SiteLine
+from ascendfx.quant_passes.migration.choices import FACTORS, ROTATIONS, Choices
+from ascendfx.quant_passes.migration.find_transforms import Search, find_transforms
+from ascendfx.quant_passes.migration.migrate_outliers import MigrateOutliers
+from ascendfx.quant_passes.migration.transform_set import TransformSet, read_metadata
 from ascendfx.quant_passes.policy.read_recipe import read_recipe, recipe_of
 from ascendfx.quant_passes.policy.recipe import (
     Calibration,
@@ -94,6 +98,7 @@ __all__ = [
     "DYNAMIC",
     "E4M3FN",
     "E5M2",
+    "FACTORS",
     "FP4",
     "FP8_DYNAMIC",
     "FULL_RANGE",
@@ -104,6 +109,7 @@ __all__ = [
     "OMNIQUANT",
     "OPTIQUANT",
     "OPTIQUANT_SSZ",
+    "ROTATIONS",
     "W4A8",
     "W8A8",
     "ActivationClipping",
@@ -112,6 +118,7 @@ __all__ = [
     "CacheForm",
     "CacheLine",
     "Calibration",
+    "Choices",
     "Codebook",
     "Conduct",
     "DFloat11",
@@ -130,6 +137,7 @@ __all__ = [
     "LearnedClipping",
     "LookupTable",
     "MeanSquare",
+    "MigrateOutliers",
     "MinMax",
     "PerBlock",
     "PerChannel",
@@ -146,6 +154,7 @@ __all__ = [
     "RowCodebooks",
     "ScaleRule",
     "Scaling",
+    "Search",
     "SiteForm",
     "SiteLine",
     "SitePolicy",
@@ -154,17 +163,20 @@ __all__ = [
     "Sszw",
     "StoredWeight",
     "TextShare",
+    "TransformSet",
     "VectorCodebook",
     "WeightAlgorithm",
     "WeightSpec",
     "algorithm_named",
     "check",
     "check_algorithm",
+    "find_transforms",
     "format_named",
     "hadamard_rotation",
     "learned_activation_clipping",
     "merged",
     "random_rotation",
+    "read_metadata",
     "read_recipe",
     "recipe_named",
     "recipe_of",

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph
 from ascendfx.ir.location import UNKNOWN
 from ascendfx.ir.ops import Call
@@ -18,7 +19,14 @@ from ascendfx.quant_passes.insertion.site_form import (
     SiteLine,
     form_of,
 )
-from ascendfx.quant_passes.insertion.sites import PRODUCTS, parameters_of, sites_of, weight_of
+from ascendfx.quant_passes.insertion.sites import (
+    PRODUCTS,
+    key_of,
+    parameters_of,
+    sites_of,
+    weight_of,
+)
+from ascendfx.quant_passes.migration.transform_name import is_migrated
 
 _Forms = tuple[tuple[str, SiteForm], ...]
 """Parameters of a function that multiply codes, and how; in the order in which they are read."""
@@ -54,7 +62,7 @@ class InsertQuantization(ProgramPass):
 
         Raises:
             GraphError: A projection of cached rows is to be quantized, or a sum of codes could
-                leave int32.
+                leave int32; codes are delivered of a weight that has transforms now.
         """
         rewriter = _Rewriter(program, self.lines)
         graphs = rewriter.graphs()
@@ -80,7 +88,8 @@ class _Rewriter:
     def graphs(self) -> tuple[Graph, ...]:
         """Return the functions, the entry first, and note their recipes."""
         main = self.program.main
-        entry = {key: form for key in self._params[main.name] if (form := self._form(key))}
+        names = self._params[main.name]
+        entry = {name: form for name in names if (form := self._form(None, name))}
         made = [self._made(main, main.name, entry)]
         for (callee, forms), name in self._names.items():
             made.append(self._made(self.program.by_name[callee], name, dict(forms)))
@@ -106,11 +115,19 @@ class _Rewriter:
         return names
 
     def _forms(self, call: Call) -> _Forms:
-        pairs = ((name, self._form(call.key_of(name))) for name in self._params[call.callee])
+        pairs = ((name, self._form(call, name)) for name in self._params[call.callee])
         return tuple((name, form) for name, form in pairs if form is not None)
 
-    def _form(self, key: str) -> SiteForm | None:
-        return form_of(self.lines, key)
+    def _form(self, call: Call | None, name: str) -> SiteForm | None:
+        key = key_of(call, name)
+        form = form_of(self.lines, key)
+        if form is not None and form.delivered and is_migrated(name):
+            raise GraphError(
+                "codes-before-migration",
+                f"the codes of `{key}` were made of the weight without transforms",
+                hint="quantize with the transforms, or compile without `migration`",
+            )
+        return form
 
     def _made(self, graph: Graph, name: str, forms: Mapping[str, SiteForm]) -> Graph:
         calls = {node.op: self._call(node.op) for node in graph.nodes if isinstance(node.op, Call)}
@@ -129,7 +146,7 @@ class _Rewriter:
     def _call(self, call: Call) -> Call:
         forms = self._forms(call)
         new = tuple(
-            (part(name), part(call.key_of(name)))
+            (part(name), part(key_of(call, name)))
             for name, form in forms
             if form.delivered
             for part in (codes_name, scale_name)

@@ -7,6 +7,7 @@ from ascendfx.ir.graph import Graph, Node, Value
 from ascendfx.ir.ops import Call, GroupedLinear, Linear, Param
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_type import TensorType
+from ascendfx.quant_passes.migration.transform_name import is_migrated, original_name
 
 PRODUCTS = (Linear, GroupedLinear)
 """Operations whose second operand is a weight ``[.., out, in]``."""
@@ -20,7 +21,8 @@ class Site:
         key: The weight in the checkpoint.
         kind: Its type: ``[out, in]``, of stacked experts ``[experts, out, in]``.
         graph: The function that reads it.
-        parameter: What the weight is called there; the key itself in the entry.
+        parameter: What the weight is called there; in the entry the key itself, where transforms
+            were not folded into it.
     """
 
     key: str
@@ -43,19 +45,35 @@ def sites_of(program: Program) -> tuple[Site, ...]:
     found: dict[str, Site] = {}
     for graph, call in _uses(program):
         for parameter, kind in parameters_of(program, graph).items():
-            key = call.key_of(parameter) if call else parameter
+            key = key_of(call, parameter)
             found.setdefault(key, Site(key, kind, graph.name, parameter))
     return tuple(found.values())
 
 
 def parameters_of(program: Program, graph: Graph) -> dict[str, TensorType]:
-    """Return name and type of each parameter by which a graph projects floats, in order."""
+    """Return name and type of each parameter by which a graph projects floats, in order.
+
+    What is computed of weights is none, unless it is a weight with transforms.
+    """
     found: dict[str, TensorType] = {}
     for node in graph.nodes:
         op = weight_of(graph, node)
-        if op is not None and (graph.name, op.name) not in program.recipes:
+        if op is None:
+            continue
+        if is_migrated(op.name) or (graph.name, op.name) not in program.recipes:
             found.setdefault(op.name, op.type)
     return found
+
+
+def key_of(call: Call | None, parameter: str) -> str:
+    """Return the checkpoint key of a weight that a function projects by.
+
+    Args:
+        call: What calls the function; None for the entry.
+        parameter: What the weight is called there.
+    """
+    name = original_name(parameter)
+    return call.key_of(name) if call else name
 
 
 def weight_of(graph: Graph, node: Node) -> Param | None:

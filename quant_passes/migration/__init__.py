@@ -1,0 +1,1 @@
+"""Outliers of activations move into weights, by proved rewrites of the program."""
