@@ -29,7 +29,8 @@ from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_source import ArraySource
 from ascendfx.quant_passes.calibration.mixture import mix
-from ascendfx.quant_passes.calibration.statistics_by_layer import Collected, statistics_by_layer
+from ascendfx.quant_passes.calibration.gathered_rows import Collected
+from ascendfx.quant_passes.calibration.statistics_by_layer import statistics_by_layer
 from ascendfx.quant_passes.insertion.site_form import W8A8, form_of
 from ascendfx.quant_passes.insertion.sites import sites_of
 from ascendfx.quant_passes.migration.choices import ROTATIONS, Choices
@@ -104,7 +105,7 @@ def quantized_logits(
     def inputs(key: str, x: Array) -> Array:
         return rounded(x, largest) if original_name(key) in chosen else x
 
-    return FakeQuantized(program, changed, inputs, ids).logits()
+    return FakeQuantized(program, changed, inputs, ids).logits().astype(np.float64)
 
 
 def statistics(
