@@ -28,8 +28,8 @@ from ascendfx import bundled_model
 from ascendfx.ir.op import Array
 from ascendfx.ir.program import Program
 from ascendfx.ir.tensor_source import ArraySource
-from ascendfx.quant_passes.calibration.mixture import mix
 from ascendfx.quant_passes.calibration.gathered_rows import Collected
+from ascendfx.quant_passes.calibration.mixture import mix
 from ascendfx.quant_passes.calibration.statistics_by_layer import statistics_by_layer
 from ascendfx.quant_passes.insertion.site_form import W8A8, form_of
 from ascendfx.quant_passes.insertion.sites import sites_of
