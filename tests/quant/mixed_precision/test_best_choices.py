@@ -101,6 +101,12 @@ def test_no_choices_are_better_than_a_point_of_the_front(
         assert not any(cost < point.cost and score <= point.score for cost, score in known)
 
 
+def test_of_equal_scores_the_front_has_the_cheapest() -> None:
+    scores, costs = [[0.0, 0.0]] * 4 + [[1.0, 0.0]], [[2.0, 1.0], [1.0, 2.0]] * 2 + [[1.0, 5.0]]
+    found = [(each.cost, each.score) for each in pareto_front(scores, costs, points=9)]
+    assert found == [(5.0, 1.0), (9.0, 0.0)]
+
+
 @pytest.mark.parametrize(
     ("scores", "costs", "words"),
     [

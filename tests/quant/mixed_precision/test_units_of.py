@@ -79,6 +79,17 @@ def test_experts_may_differ_where_nobody_minds() -> None:
     assert sizes(by_expert=True, together=loaded_with) == [2, 1, 6, 2, 1]
 
 
+NAMES = ("ab", "b", "c", "a")
+"""Of four matrices: the names of their parts, and labels of their own."""
+
+
+def test_what_is_joined_through_others_is_one() -> None:
+    pieces = [Piece(f"s{i}", 0, tuple(names), (2, 2)) for i, names in enumerate(NAMES)]
+    recipes = (KEEP, recipe_of('sites: [{match: "*", weight: int8}]'))
+    found = units_of(pieces, recipes)
+    assert [unit.sites for unit in found] == [("s0", "s1", "s3"), ("s2",)]
+
+
 def test_equal_policies_are_one_choice() -> None:
     found = {unit.name: unit for unit in units_of(PIECES, RECIPES, together=loaded_with)}
     told = {
