@@ -202,10 +202,12 @@ def eval_command(  # an argument for each option
         first = workers is None or workers.rank == 0
         progress = bars if first else silent
         try:
+            own = open_model(model, how, progress=progress)
+            other = open_model(truth, plain, like=own, progress=progress) if truth else None
             report = evaluate(
-                open_model(model, how, progress=progress),
+                own,
                 files,
-                truth=open_model(truth, plain, progress=progress) if truth else None,
+                truth=other,
                 options=chosen,
                 workers=workers,
                 progress=progress,

@@ -15,7 +15,7 @@ from ascendfx.runtime.compile_model import compile_model
 from ascendfx.runtime.engine.engine import Engine
 from ascendfx.runtime.evaluate.engine_model import EngineModel
 from ascendfx.runtime.evaluate.language_model import LanguageModel, ModelCard
-from ascendfx.runtime.evaluate.reference_model import reference_model
+from ascendfx.runtime.evaluate.reference_model import ReferenceModel, reference_model
 from ascendfx.runtime.executor.plans_of import plans_of
 from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.package.load_package import load
@@ -49,11 +49,21 @@ class ModelOptions:
 
 
 def open_model(
-    path: Path, options: ModelOptions | None = None, *, progress: Progress = silent
+    path: Path,
+    options: ModelOptions | None = None,
+    *,
+    like: LanguageModel | None = None,
+    progress: Progress = silent,
 ) -> LanguageModel:
     """Return a model that predicts texts.
 
     A package runs in the emulator, whatever the executor: it holds kernels and nothing else.
+
+    Args:
+        path: A directory in the Hugging Face layout, quantized or not, or a package.
+        options: How it is run; None: the defaults.
+        like: A model that was opened before; of the same directory, this one begins sooner.
+        progress: Told what is done.
 
     Raises:
         GraphError: There is no model, it cannot be captured or compiled, or options do not fit it.
@@ -65,7 +75,12 @@ def open_model(
     traces = trace_folder_of(chosen.kernel_cache)
     if chosen.executor == "reference":
         return reference_model(
-            path, quant=chosen.quant, dtype=chosen.dtype, trace_folder=traces, progress=progress
+            path,
+            quant=chosen.quant,
+            dtype=chosen.dtype,
+            trace_folder=traces,
+            like=like.raised if isinstance(like, ReferenceModel) else None,
+            progress=progress,
         )
     return _compiled(path, chosen, traces, progress)
 

@@ -1,7 +1,7 @@
 """A model directory as its program means it: whole texts in float64, without kernels."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,6 @@ from ascendfx.ir.graph import Graph, Value
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Cast, Linear
 from ascendfx.ir.program import Program
-from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.registry import RAISE
 from ascendfx.passes.share_common import ShareCommon
@@ -33,6 +32,23 @@ _LONGEST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class RaisedModel:
+    """A captured model in operations of the field, of which several models can be made.
+
+    Attributes:
+        captured: Where its weights are, and what else is known.
+        main: Ids to logits and, with a draft layer, the hidden state before them.
+        draft: Its first draft layer, if it has one.
+        origin: Directory and format; None: it is of no directory.
+    """
+
+    captured: CapturedModel
+    main: Program
+    draft: Program | None = None
+    origin: tuple[Path, str | None] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ReferenceModel:
     """Predicts a text in one pass, in as many parts as there are workers.
 
@@ -41,12 +57,14 @@ class ReferenceModel:
         main: Ids to logits and, with a draft layer, the hidden state before them.
         draft: Ids and hidden states to logits; None: there is no draft layer.
         remarks: What the capture left out.
+        raised: What it was made of, for another one of the same directory.
     """
 
     card: ModelCard
     main: WholeText
     draft: WholeText | None = None
     remarks: tuple[str, ...] = ()
+    raised: RaisedModel | None = None
 
     def predict(self, ids: Ids) -> Prediction:
         """Return the logits of a text.
@@ -84,6 +102,7 @@ def reference_model(
     quant: str | Sequence[SiteLine] | None = None,
     dtype: str | None = None,
     trace_folder: Path | None = None,
+    like: RaisedModel | None = None,
     progress: Progress = silent,
 ) -> ReferenceModel:
     """Return the program of a directory; codes that its weights bring along are multiplied.
@@ -93,40 +112,59 @@ def reference_model(
         quant: As of `ascendfx.compile`.
         dtype: As of `ascendfx.compile`; numbers are not rounded to it.
         trace_folder: As of `capture_model`.
+        like: Of another model; used if it is of the same directory and format.
         progress: Told about the capture.
 
     Raises:
         GraphError: The model cannot be captured, or nothing of it fits ``quant``.
     """
-    progress("capture", 0, 1)
-    captured = capture_model(
-        directory,
-        dtype=DTYPES[dtype] if dtype else None,
-        trace_folder=trace_folder,
-        drafts=draft_layer_count(directory) > 0,
-    )
-    progress("capture", 1, 1)
-    lines = (*delivered_lines(captured.source.keys()), *chosen_lines(quant))
-    return model_of(captured, lines, str(directory))
+    known = directory.resolve(), dtype
+    if like is None or like.origin != known:
+        progress("capture", 0, 1)
+        captured = capture_model(
+            directory,
+            dtype=DTYPES[dtype] if dtype else None,
+            trace_folder=trace_folder,
+            drafts=draft_layer_count(directory) > 0,
+        )
+        like = raised_model(captured, known)
+        progress("capture", 1, 1)
+    lines = (*delivered_lines(like.captured.source.keys()), *chosen_lines(quant))
+    return model_of(like, lines, str(directory))
+
+
+def raised_model(
+    captured: CapturedModel, origin: tuple[Path, str | None] | None = None
+) -> RaisedModel:
+    """Return a captured model in operations of the field; it takes most of the time to begin."""
+    passes = (*RAISE, ShareCommon())
+    main, _ = run_pipeline(captured.program, passes)
+    exposed = with_hidden(main) if captured.drafts else None
+    if exposed:
+        draft, _ = run_pipeline(captured.drafts[0], passes)
+        return RaisedModel(captured, exposed, draft, origin)
+    if captured.drafts:
+        left_out = "logits are no projection: the draft layer is left out"
+        captured = replace(captured, remarks=(*captured.remarks, left_out))
+    return RaisedModel(captured, main, None, origin)
 
 
 def model_of(
-    captured: CapturedModel, lines: Sequence[SiteLine] = (), name: str = "model"
+    raised: RaisedModel, lines: Sequence[SiteLine] = (), name: str = "model"
 ) -> ReferenceModel:
-    """Return a captured model, with projections that multiply codes where lines say so."""
-    passes = (*RAISE, ShareCommon())
+    """Return a raised model, with projections that multiply codes where lines say so.
+
+    Raises:
+        GraphError: Nothing of it fits the lines.
+    """
     quantizing = (InsertQuantization(tuple(lines)),) if lines else ()
-    raised, _ = run_pipeline(captured.program, passes)
-    exposed = with_hidden(raised) if captured.drafts else None
-    main = _quantized(exposed or raised, quantizing)
+    main = run_pipeline(raised.main, quantizing)[0]
     if quantizing:
         check_quantized(main)
-    facts, remarks, draft = captured.facts, captured.remarks, None
-    if exposed:
-        program = _quantized(run_pipeline(captured.drafts[0], passes)[0], quantizing)
-        draft = WholeText(program, captured.source)
-    elif captured.drafts:
-        remarks = (*remarks, "logits are no projection: the draft layer is left out")
+    facts, source = raised.captured.facts, raised.captured.source
+    draft = None
+    if raised.draft:
+        draft = WholeText(run_pipeline(raised.draft, quantizing)[0], source)
     card = ModelCard(
         name,
         facts.vocabulary or _vocabulary(main),
@@ -134,7 +172,8 @@ def model_of(
         frozenset(facts.end_ids),
         facts.tokenizer,
     )
-    return ReferenceModel(card, WholeText(main, captured.source), draft, remarks)
+    remarks = raised.captured.remarks
+    return ReferenceModel(card, WholeText(main, source), draft, remarks, raised)
 
 
 def with_hidden(program: Program) -> Program | None:
@@ -149,10 +188,6 @@ def with_hidden(program: Program) -> Program | None:
     hidden = main.nodes[logits.node].operands[0]
     exposed = Graph(main.name, main.nodes, (main.outputs[0], hidden))
     return Program((exposed, *program.graphs[1:]), program.recipes)
-
-
-def _quantized(program: Program, passes: Sequence[ProgramPass]) -> Program:
-    return run_pipeline(program, passes)[0] if passes else program
 
 
 def _vocabulary(program: Program) -> int:

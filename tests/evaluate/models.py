@@ -20,7 +20,7 @@ from ascendfx.runtime.evaluate.language_model import (
     Prediction,
     Stop,
 )
-from ascendfx.runtime.evaluate.reference_model import ReferenceModel, model_of
+from ascendfx.runtime.evaluate.reference_model import ReferenceModel, model_of, raised_model
 from ascendfx.runtime.evaluate.whole_text import WholeText
 from tests.passes.captured_models import captured
 
@@ -87,5 +87,5 @@ def _made(seed: int) -> tuple[Program, ArraySource, ModelCard]:
     size = program.main.output_types[0].shape[-1]
     assert isinstance(size, int)
     facts = ModelFacts("small", DType.F32, size, 32, (1,))
-    model = model_of(CapturedModel(program, source, facts), name="small")
+    model = model_of(raised_model(CapturedModel(program, source, facts)), name="small")
     return model.main.program, source, model.card

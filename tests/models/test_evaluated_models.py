@@ -74,3 +74,19 @@ def test_kernels_say_what_the_program_says(
     assert made.ids == golden[0].output_ids[:12]
     stopped = kernels.go_on(golden[0].prompt_ids, 12, lambda made: len(made) == 5)
     assert stopped.ids == golden[0].output_ids[:5]
+
+
+def test_a_second_model_of_the_directory_is_made_of_the_first(reference: ReferenceModel) -> None:
+    ids = (5, 6, 7)
+    again = reference_model(ascendfx.bundled_model(), dtype="float32", like=reference.raised)
+    assert again.raised is reference.raised
+    assert np.array_equal(again.predict(ids).logits, reference.predict(ids).logits)
+    quantized = reference_model(
+        ascendfx.bundled_model(), quant="w8a8", dtype="float32", like=reference.raised
+    )
+    difference = np.abs(quantized.predict(ids).logits - reference.predict(ids).logits).max()
+    assert 1e-3 < difference < 3
+    other = reference_model(
+        ascendfx.bundled_model(), trace_folder=trace_folder_of(None), like=reference.raised
+    )
+    assert other.raised is not reference.raised
