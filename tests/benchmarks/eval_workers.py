@@ -57,7 +57,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--pairs", type=int, default=3)
-    parser.add_argument("--rows", type=int, default=40)
+    parser.add_argument("--rows", type=int, default=100)
     parser.add_argument("--window", type=int, default=256)
     parser.add_argument("--way", choices=("data", "pipeline"), default="data")
     chosen = parser.parse_args()
