@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ascendfx.ir.diagnostic import GraphError
-from ascendfx.quant_passes.insertion.site_form import SiteLine
+from ascendfx.quant_passes.insertion.chosen_lines import QuantLine
 from ascendfx.quant_passes.policy.recipe import draft_layers
 from ascendfx.quant_passes.policy.shipped import recipe_named
 from ascendfx.quant_passes.policy.site_lines import site_lines
@@ -41,7 +41,7 @@ class ModelOptions:
     """
 
     executor: str = "reference"
-    quant: str | Sequence[SiteLine] | None = None
+    quant: str | Sequence[QuantLine] | None = None
     dtype: str | None = None
     draft_tokens: int = 0
     max_context: int | None = None
@@ -85,7 +85,7 @@ def open_model(
     return _compiled(path, chosen, traces, progress)
 
 
-def lines_of_recipe(name: str, directory: Path) -> tuple[SiteLine, ...]:
+def lines_of_recipe(name: str, directory: Path) -> tuple[QuantLine, ...]:
     """Return what a recipe makes of the weights of a directory, as `ascendfx.compile` takes it.
 
     Raises:

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ascendfx.ir.capture.captured_model import CapturedModel
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.graph import Graph, Value
 from ascendfx.ir.op import Array
 from ascendfx.ir.ops import Cast, Linear
@@ -14,12 +15,15 @@ from ascendfx.ir.program import Program
 from ascendfx.passes.pipeline import run_pipeline
 from ascendfx.passes.registry import RAISE
 from ascendfx.passes.share_common import ShareCommon
+from ascendfx.quant_passes.insertion.cache_form import CacheLine
 from ascendfx.quant_passes.insertion.chosen_lines import (
+    QuantLine,
     check_quantized,
     chosen_lines,
     delivered_lines,
+    draft_lines,
+    quantizing_passes,
 )
-from ascendfx.quant_passes.insertion.insert_quantization import InsertQuantization
 from ascendfx.quant_passes.insertion.site_form import SiteLine
 from ascendfx.runtime.checkpoint.capture_model import capture_model, draft_layer_count
 from ascendfx.runtime.evaluate.language_model import Ids, ModelCard, Prediction
@@ -99,7 +103,7 @@ class ReferenceModel:
 def reference_model(
     directory: Path,
     *,
-    quant: str | Sequence[SiteLine] | None = None,
+    quant: str | Sequence[QuantLine] | None = None,
     dtype: str | None = None,
     trace_folder: Path | None = None,
     like: RaisedModel | None = None,
@@ -118,6 +122,7 @@ def reference_model(
     Raises:
         GraphError: The model cannot be captured, or nothing of it fits ``quant``.
     """
+    main, draft = (_without_caches(each) for each in (chosen_lines(quant), draft_lines(quant)))
     known = directory.resolve(), dtype
     if like is None or like.origin != known:
         progress("capture", 0, 1)
@@ -129,8 +134,9 @@ def reference_model(
         )
         like = raised_model(captured, known)
         progress("capture", 1, 1)
-    lines = (*delivered_lines(like.captured.source.keys()), *chosen_lines(quant))
-    return model_of(like, lines, str(directory))
+    source = like.captured.source
+    delivered = delivered_lines(source.keys(), source.dtype)
+    return model_of(like, (*delivered, *main), str(directory), drafts=(*delivered, *draft))
 
 
 def raised_model(
@@ -150,21 +156,29 @@ def raised_model(
 
 
 def model_of(
-    raised: RaisedModel, lines: Sequence[SiteLine] = (), name: str = "model"
+    raised: RaisedModel,
+    lines: Sequence[SiteLine] = (),
+    name: str = "model",
+    *,
+    drafts: Sequence[SiteLine] = (),
 ) -> ReferenceModel:
     """Return a raised model, with projections that multiply codes where lines say so.
+
+    Args:
+        raised: The model.
+        lines: For its layers.
+        name: Of the model.
+        drafts: For its draft layer.
 
     Raises:
         GraphError: Nothing of it fits the lines.
     """
-    quantizing = (InsertQuantization(tuple(lines)),) if lines else ()
-    main = run_pipeline(raised.main, quantizing)[0]
-    if quantizing:
-        check_quantized(main)
+    main = run_pipeline(raised.main, quantizing_passes(lines))[0]
+    check_quantized(main, lines)
     facts, source = raised.captured.facts, raised.captured.source
     draft = None
     if raised.draft:
-        draft = WholeText(run_pipeline(raised.draft, quantizing)[0], source)
+        draft = WholeText(run_pipeline(raised.draft, quantizing_passes(drafts))[0], source)
     card = ModelCard(
         name,
         facts.vocabulary or _vocabulary(main),
@@ -174,6 +188,21 @@ def model_of(
     )
     remarks = raised.captured.remarks
     return ReferenceModel(card, WholeText(main, source), draft, remarks, raised)
+
+
+def _without_caches(lines: Sequence[QuantLine]) -> tuple[SiteLine, ...]:
+    """Return the lines for projections.
+
+    Raises:
+        GraphError: `needs-engine`: a cache is stored as codes.
+    """
+    if any(isinstance(line, CacheLine) and line.form for line in lines):
+        raise GraphError(
+            "needs-engine",
+            "whole texts have no latent cache that could be stored as codes",
+            hint='evaluate the kernels, executor="emulator"',
+        )
+    return tuple(line for line in lines if isinstance(line, SiteLine))
 
 
 def with_hidden(program: Program) -> Program | None:
