@@ -22,7 +22,7 @@ from tests.capture.tiny_models import (
 
 # A capture takes seconds, so few models are drawn; --nightly draws more of them.
 _OPTIONS = {"suppress_health_check": list(HealthCheck), "phases": (Phase.explicit, Phase.generate)}
-few = settings(max_examples=3, **_OPTIONS)
+few = settings(max_examples=2, **_OPTIONS)
 many = settings(max_examples=40, **_OPTIONS)
 
 
@@ -54,8 +54,8 @@ def test_llama_equals_eager(model: nn.Module, seed: int) -> None:
     check(model, seed)
 
 
-@settings(max_examples=2, **_OPTIONS)
-@given(model=st.one_of(deepseek_v2(), deepseek_v3()), seed=st.integers(0, 99))
+@settings(max_examples=1, **_OPTIONS)
+@given(model=deepseek_v3(), seed=st.integers(0, 99))
 def test_formats_do_not_change_the_function_over_the_reals(model: nn.Module, seed: int) -> None:
     ids = np.random.default_rng(seed).integers(0, VOCABULARY, (2, 6))
     wide, narrow = (capture_module(model, dtype=dtype) for dtype in (None, DType.BF16))

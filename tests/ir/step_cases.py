@@ -100,7 +100,8 @@ def advance_case(
     n = draw(st.integers(1, 9)) if requests is None else requests
     k = draw(st.integers(0, 4)) if drafts is None else drafts
     size = draw(st.integers(1, 5)) if block is None else block
-    width, steps = draw(st.integers(1, 6)), draw(st.integers(1, 4))
+    # Few of each: another size is another kernel.
+    width, steps = draw(st.sampled_from([1, 2, 6])), draw(st.sampled_from([1, 3]))
     drafting = draw(st.booleans())
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     rows = n * (k + 1)

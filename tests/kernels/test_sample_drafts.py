@@ -13,6 +13,7 @@ from ascendfx.ir.step_state import DRAFT_CANDIDATES, State
 from ascendfx.ir.tensor_type import DType
 from tests.chi_square import chi_square_p
 from tests.golden_file import Golden
+from tests.kernels.columns_and_formats import columns_and_formats
 from tests.kernels.drafting_case import Places, check, draft, drafting_kernel
 from tests.kernels.vector_case import FEW_CORES, TARGET, Array, build, sizes
 
@@ -39,8 +40,10 @@ def _logits(places: int, columns: int, dtype: DType, seed: int = 0, spread: floa
     return (random.standard_normal((places, columns)) * spread).astype(dtype.numpy)
 
 
-@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
-@pytest.mark.parametrize("columns", [1, 2, 7, 31, 32, 33, 64, 65, 1_025, 4_097, 9_001])
+@pytest.mark.parametrize(
+    ("columns", "dtype"),
+    columns_and_formats([1, 2, 7, 31, 32, 33, 64, 65, 1_025, 4_097, 9_001]),
+)
 def test_mixtures_of_places(columns: int, dtype: DType) -> None:
     places = Places.of(_logits(60, columns, dtype, columns), MIXTURE, drafts=3, depth=1)
     assert check(places, dtype) > 0.9

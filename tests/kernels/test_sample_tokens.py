@@ -14,6 +14,7 @@ from ascendfx.ir.tensor_type import DType
 from ascendfx.ir.token_choice import choice_weights
 from tests.chi_square import chi_square_p
 from tests.golden_file import Golden
+from tests.kernels.columns_and_formats import columns_and_formats
 from tests.kernels.sampling_case import Rows, check, costs, sample, sampling_kernel
 from tests.kernels.vector_case import FEW_CORES, TARGET, Array, build, run
 
@@ -36,8 +37,10 @@ def _logits(rows: int, columns: int, dtype: DType, seed: int = 0, spread: float 
     return (random.standard_normal((rows, columns)) * spread).astype(dtype.numpy)
 
 
-@pytest.mark.parametrize("dtype", [DType.F32, DType.BF16])
-@pytest.mark.parametrize("columns", [1, 2, 7, 8, 9, 63, 64, 65, 130, 1_024, 1_025, 4_097, 9_001])
+@pytest.mark.parametrize(
+    ("columns", "dtype"),
+    columns_and_formats([1, 2, 7, 8, 9, 63, 64, 65, 130, 1_024, 1_025, 4_097, 9_001]),
+)
 def test_mixtures_of_rows(columns: int, dtype: DType) -> None:
     rows = Rows.of(_logits(64, columns, dtype, columns), MIXTURE)
     assert check(rows, dtype) > 0.9

@@ -119,7 +119,7 @@ _ADVANCED = [(1, 0, 128), (4, 1, 1), (5, 4, 2), (32, 1, 128), (33, 3, 3), (256, 
 
 
 @pytest.mark.parametrize(("requests", "drafts", "block"), _ADVANCED)
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(data=st.data())
 def test_requests_advance(requests: int, drafts: int, block: int, data: st.DataObject) -> None:
     op, operands = data.draw(advance_case(requests=requests, drafts=drafts, block=block))

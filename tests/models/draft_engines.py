@@ -6,6 +6,8 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+import pytest
+
 import ascendfx
 from ascendfx import Engine, Request
 from tests.models.adversarial_draft import ahead_drafts, write_random_draft
@@ -14,10 +16,29 @@ from tests.models.reference_draft import ReferenceDraft
 
 KINDS = ("trained", "random", "right", "wrong", "stop")
 DRAFTS = (1, 2, 3)
+_USUAL = {
+    *(("trained", drafts) for drafts in DRAFTS),
+    *(("random", 2), ("right", 3), ("wrong", 1), ("stop", 2)),
+}
+"""Each kind, and each number of drafts: an engine costs seconds, and memory until the end."""
 KNOWN = 24
 """Tokens of each golden text that the right and the wrong draft know; 5 * 24 < 192 elements."""
 
 Answers = list[tuple[tuple[int, ...], str]]
+
+
+def pairs(*kinds: str) -> list[Any]:
+    """Return kinds with numbers of drafts; the nightly run takes each kind with each number."""
+    return [
+        pytest.param(
+            kind,
+            drafts,
+            marks=() if (kind, drafts) in _USUAL else pytest.mark.nightly,
+            id=f"{kind}-{drafts}",
+        )
+        for kind in kinds or KINDS
+        for drafts in DRAFTS
+    ]
 
 
 @cache

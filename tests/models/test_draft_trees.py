@@ -33,8 +33,19 @@ def tree_engine(kind: str, branches: tuple[int, ...], **options: Any) -> Engine:
     return ascendfx.compile(model, dtype="float32", draft_tree=branches, draft=draft, **options)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("branches", TREES)
+@pytest.mark.parametrize(
+    ("kind", "branches"),
+    [
+        pytest.param(
+            kind,
+            branches,
+            # The rest is with each tree only what it is with the other one.
+            marks=() if kind == "trained" or branches == TREES[1] else pytest.mark.nightly,
+        )
+        for branches in TREES
+        for kind in KINDS
+    ],
+)
 def test_five_texts_are_the_golden_ones(
     kind: str, branches: tuple[int, ...], golden: tuple[Golden, ...]
 ) -> None:
@@ -44,8 +55,15 @@ def test_five_texts_are_the_golden_ones(
     assert [each.token_ids for each in results] == [each.output_ids for each in golden]
 
 
-@pytest.mark.parametrize("kind", ["trained", "stop"])
-@pytest.mark.parametrize("branches", TREES)
+@pytest.mark.parametrize(
+    ("kind", "branches"),
+    [
+        ("trained", TREES[0]),
+        ("stop", TREES[1]),
+        pytest.param("trained", TREES[1], marks=pytest.mark.nightly),
+        pytest.param("stop", TREES[0], marks=pytest.mark.nightly),
+    ],
+)
 def test_end_tokens_end_a_text_where_they_would_without_drafts(
     kind: str, branches: tuple[int, ...], golden: tuple[Golden, ...]
 ) -> None:
@@ -117,7 +135,7 @@ def test_fewer_drafts_than_the_tree_has(golden: tuple[Golden, ...]) -> None:
         assert (rates[request].accepted > 0) == (count != 0)
 
 
-@pytest.mark.parametrize("branches", TREES)
+@pytest.mark.parametrize("branches", [pytest.param(TREES[0], marks=pytest.mark.nightly), TREES[1]])
 @pytest.mark.parametrize(("kind", "rate"), [("right", 1.0), ("wrong", 0.0), ("stop", 0.0)])
 def test_drafts_are_accepted_as_often_as_they_are_right(
     kind: str, rate: float, branches: tuple[int, ...], golden: tuple[Golden, ...]

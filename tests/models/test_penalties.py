@@ -69,8 +69,16 @@ def of_transformers(prompt: tuple[int, ...], penalties: tuple[float, float, floa
 PENALTIES = [(1.3, 0.0, 0.0), (0.8, 0.0, 0.0), (1.0, 1.5, 0.0), (1.0, 0.0, 0.6), (1.2, -0.4, 0.3)]
 
 
-@pytest.mark.parametrize("penalties", PENALTIES)
-@pytest.mark.parametrize("drafts", [0, *DRAFTS])
+@pytest.mark.parametrize(
+    ("penalties", "drafts"),
+    [
+        pytest.param(
+            penalties, drafts, marks=() if drafts in {0, 1 + i % 3} else pytest.mark.nightly
+        )
+        for i, penalties in enumerate(PENALTIES)
+        for drafts in (0, *DRAFTS)
+    ],
+)
 def test_greedy_texts_are_those_of_transformers(
     penalties: tuple[float, float, float], drafts: int, golden: tuple[Golden, ...]
 ) -> None:

@@ -8,15 +8,7 @@ import pytest
 import ascendfx
 from ascendfx import Relaxed, Request, Sampling, Typical
 from tests.models.bundled import Golden
-from tests.models.draft_engines import (
-    DRAFTS,
-    KINDS,
-    KNOWN,
-    answers,
-    engine,
-    plain,
-    plain_answers,
-)
+from tests.models.draft_engines import KNOWN, answers, engine, pairs, plain, plain_answers
 
 pytestmark = pytest.mark.filterwarnings("ignore::ascendfx.AcceptanceWarning")
 
@@ -36,8 +28,7 @@ def asked(golden: tuple[Golden, ...], new: int, **sampling: Any) -> tuple[Reques
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("drafts", DRAFTS)
+@pytest.mark.parametrize(("kind", "drafts"), pairs())
 def test_greedy_texts_are_the_golden_ones_with_every_lossless_verification(
     kind: str, drafts: int, golden: tuple[Golden, ...]
 ) -> None:
@@ -46,8 +37,7 @@ def test_greedy_texts_are_the_golden_ones_with_every_lossless_verification(
         assert [tokens for tokens, _ in found] == [each.output_ids[:KNOWN] for each in golden]
 
 
-@pytest.mark.parametrize("kind", ["trained", "wrong"])
-@pytest.mark.parametrize("drafts", DRAFTS)
+@pytest.mark.parametrize(("kind", "drafts"), pairs("trained", "wrong"))
 @pytest.mark.parametrize("penalties", [{}, PENALTIES], ids=["plain", "penalties"])
 def test_a_seed_gives_one_text_for_any_drafts_and_batch(
     kind: str, drafts: int, penalties: dict[str, float], golden: tuple[Golden, ...]
@@ -80,8 +70,16 @@ def test_requests_of_one_batch_are_verified_as_each_wants(
     assert together == answers(served, requests[::-1])[::-1]
 
 
-@pytest.mark.parametrize("drafts", [1, 3])
-@pytest.mark.parametrize("verification", ["exact", "rejection", "block"])
+@pytest.mark.parametrize(
+    ("drafts", "verification"),
+    [
+        *((3, "exact"), (1, "rejection"), (3, "block")),
+        *(
+            pytest.param(*each, marks=pytest.mark.nightly)
+            for each in ((1, "exact"), (3, "rejection"), (1, "block"))
+        ),
+    ],
+)
 def test_requests_of_one_batch_draft_as_many_tokens_as_each_wants(
     drafts: int, verification: str, golden: tuple[Golden, ...]
 ) -> None:
@@ -113,7 +111,7 @@ def test_drawn_drafts_of_a_lossless_verification_are_accepted_more_often(
     rates: dict[str, float] = {}
     for verification in ("exact", "rejection"):
         before = served.metrics
-        for first in range(0, 60, 5):
+        for first in range(0, 30, 5):
             requests = asked(golden, KNOWN, temperature=1.0, verification=verification)
             moved = [
                 Request(
@@ -138,8 +136,8 @@ def test_a_request_that_was_put_out_and_one_that_went_elsewhere_keep_their_penal
     requests = tuple(
         Request(
             prompt=prompt,
-            max_new_tokens=170,
-            min_new_tokens=170,
+            max_new_tokens=60,
+            min_new_tokens=60,
             sampling=Sampling(seed=seed, temperature=0.5 * seed, **PENALTIES),
         )
         for seed, prompt in enumerate(long)
@@ -150,14 +148,14 @@ def test_a_request_that_was_put_out_and_one_that_went_elsewhere_keep_their_penal
         dtype="float32",
         draft_tokens=2,
         max_batch=3,
-        cache_blocks=4,
-        max_context=288,
+        cache_blocks=3,
+        max_context=256,
     )
     left: list[int] = []
     pause = served._scheduler._pause
     served._scheduler._pause = lambda place: (left.append(place), pause(place))[1]  # type: ignore[method-assign]
     assert answers(served, requests) == expected
-    assert left, "four blocks do not hold two requests of three"
+    assert left, "three blocks do not hold two requests of two"
     records = [served.prefill(each) for each in requests]
     assert all("cache.counts" not in each.caches for each in records)
     ids = [served.start_from(each) for each in records[::-1]]

@@ -29,7 +29,7 @@ for number, (ids, temperature, seed) in enumerate(prompts):
 """
 
 
-@pytest.mark.parametrize("drafts", [0, 2])
+@pytest.mark.parametrize("drafts", [pytest.param(0, marks=pytest.mark.nightly), 2])
 def test_two_processes_say_what_one_says(drafts: int, tmp_path: Path) -> None:
     whole = ascendfx.compile(
         ascendfx.bundled_model(),
