@@ -32,6 +32,7 @@ from ascendfx.quant_passes.algorithms.qserve import Qserve
 from ascendfx.quant_passes.algorithms.registry import algorithm_named, register_algorithm
 from ascendfx.quant_passes.algorithms.ssz import MSMODELSLIM_SSZ, OPTIQUANT_SSZ, Ssz
 from ascendfx.quant_passes.algorithms.sszw import Sszw
+from ascendfx.quant_passes.algorithms.tuned_scales import TunedScales
 from ascendfx.quant_passes.algorithms.weight_algorithm import (
     QuantizedWeight,
     StoredWeight,
@@ -164,6 +165,7 @@ __all__ = [
     "StoredWeight",
     "TextShare",
     "TransformSet",
+    "TunedScales",
     "VectorCodebook",
     "WeightAlgorithm",
     "WeightSpec",

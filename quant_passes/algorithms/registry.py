@@ -19,6 +19,7 @@ from ascendfx.quant_passes.algorithms.percentile import Percentile
 from ascendfx.quant_passes.algorithms.qserve import Qserve
 from ascendfx.quant_passes.algorithms.ssz import Ssz
 from ascendfx.quant_passes.algorithms.sszw import Sszw
+from ascendfx.quant_passes.algorithms.tuned_scales import TunedScales
 from ascendfx.quant_passes.algorithms.weight_algorithm import WeightAlgorithm, WeightSpec
 
 _OURS: tuple[WeightAlgorithm, ...] = (
@@ -32,6 +33,7 @@ _OURS: tuple[WeightAlgorithm, ...] = (
     Qserve(),
     Ssz(),
     Sszw(),
+    TunedScales(),
 )
 ALGORITHMS: Mapping[str, WeightAlgorithm] = {each.name: each for each in _OURS}
 """The algorithms of the library by name, with their usual options."""
