@@ -116,8 +116,9 @@ class ModelledOpCost:
         match site.op:
             case ops.RaggedAttention() as op:
                 return self._why_no_attention(op, site)
-            case ops.Linear():
-                return self._why_no_rows(product(site.operands[0].shape[:-1]))
+            case ops.Linear(pairs=pairs):
+                axes = -2 if pairs and site.operands[0].rank > 2 else -1  # digits are counted along
+                return self._why_no_rows(product(site.operands[0].shape[:axes]))
             case ops.HeadLinear():
                 return self._why_no_rows(product(site.operands[0].shape[:-2]))
             case ops.GroupedLinear():
