@@ -79,7 +79,7 @@ def statistics_of(inputs: Floats, *, moments: bool = True, keep: int = 512) -> I
         GraphError: `values-not-finite`: an activation overflowed; `bad-statistics`: no last axis;
             `not-numbers`.
     """
-    numbers = as_numbers(inputs).astype(np.float64, copy=False)
+    numbers = as_numbers(inputs)
     if numbers.ndim == 0:
         raise GraphError(
             "bad-statistics", "a number alone has no channels", hint="give [tokens, in]"
@@ -92,13 +92,14 @@ def statistics_of(inputs: Floats, *, moments: bool = True, keep: int = 512) -> I
     if not (np.isfinite(low) & np.isfinite(high)).all():  # what is no number passes through both
         _require_finite(rows)
     kept = np.unique(np.linspace(0, len(rows) - 1, min(keep, len(rows))).astype(np.int64))
+    wide = rows.astype(np.float64, copy=False)
     return InputStatistics(
         len(rows),
-        low,
-        high,
-        np.abs(rows).mean(axis=0),
-        rows.T @ rows if moments else None,
-        rows[kept] if keep else None,
+        low.astype(np.float64),
+        high.astype(np.float64),
+        np.abs(rows).mean(axis=0, dtype=np.float64),
+        wide.T @ wide if moments else None,
+        wide[kept] if keep else None,
     )
 
 
