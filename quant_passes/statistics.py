@@ -12,6 +12,8 @@ from ascendfx.quant_passes.formats.format import Float64s, Floats
 
 PARTS = ("absmax", "mean_abs", "moments", "inputs")
 """What an algorithm can need."""
+_TOKENS = 1024
+"""Widened at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,15 +94,23 @@ def statistics_of(inputs: Floats, *, moments: bool = True, keep: int = 512) -> I
     if not (np.isfinite(low) & np.isfinite(high)).all():  # what is no number passes through both
         _require_finite(rows)
     kept = np.unique(np.linspace(0, len(rows) - 1, min(keep, len(rows))).astype(np.int64))
-    wide = rows.astype(np.float64, copy=False)
     return InputStatistics(
         len(rows),
         low.astype(np.float64),
         high.astype(np.float64),
         np.abs(rows).mean(axis=0, dtype=np.float64),
-        wide.T @ wide if moments else None,
-        wide[kept] if keep else None,
+        _moments(rows) if moments else None,
+        rows[kept].astype(np.float64) if keep else None,
     )
+
+
+def _moments(rows: NDArray[Any]) -> Float64s:
+    """Return ``X^T X``; tokens are widened piece by piece, which costs less than all at once."""
+    total = np.zeros((rows.shape[1],) * 2)
+    for first in range(0, len(rows), _TOKENS):
+        part = rows[first : first + _TOKENS].astype(np.float64, copy=False)
+        total += part.T @ part
+    return total
 
 
 def without_tokens(channels: int, *, moments: bool = True, keep: int = 512) -> InputStatistics:
