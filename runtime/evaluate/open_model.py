@@ -110,11 +110,8 @@ def _packaged(path: Path, options: ModelOptions, progress: Progress) -> EngineMo
 def _compiled(
     path: Path, options: ModelOptions, traces: Path | None, progress: Progress
 ) -> EngineModel:
-    limits = Limits(
-        max_batch=1,
-        max_context=options.max_context or _LONGEST,
-        draft_tokens=options.draft_tokens,
-    )
+    # One request at a time, but the kernels of other commands, which are built already.
+    limits = Limits(max_context=options.max_context or _LONGEST, draft_tokens=options.draft_tokens)
     compiled = compile_model(
         path,
         dtype=options.dtype,

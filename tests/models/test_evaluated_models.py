@@ -13,10 +13,12 @@ from safetensors import safe_open
 
 import ascendfx
 from ascendfx import Engine
+from ascendfx.ir.diagnostic import GraphError
 from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.evaluate.engine_model import EngineModel
 from ascendfx.runtime.evaluate.evaluate import evaluate
 from ascendfx.runtime.evaluate.language_model import ModelCard
+from ascendfx.runtime.evaluate.open_model import ModelOptions, open_model
 from ascendfx.runtime.evaluate.reference_model import ReferenceModel, reference_model
 from tests.models.bundled import Golden
 
@@ -90,3 +92,22 @@ def test_a_second_model_of_the_directory_is_made_of_the_first(reference: Referen
         ascendfx.bundled_model(), trace_folder=trace_folder_of(None), like=reference.raised
     )
     assert other.raised is not reference.raised
+
+
+def test_a_package_is_a_model(
+    engine_f32: Engine, recorded: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    engine_f32.save(tmp_path / "pkg")
+    model = open_model(tmp_path / "pkg")
+    assert model.card.tokenizer == tmp_path / "pkg" / "tokenizer.json"
+    assert (model.card.vocabulary, model.card.max_tokens) == (4096, 1024)
+    ids = tuple(recorded["input_ids"][0].tolist()[:3])
+    assert np.abs(model.predict(ids).logits - recorded["logits"][:3]).max() < BOUND
+    with pytest.raises(GraphError, match="is a package, whose numbers are fixed: quant"):
+        open_model(tmp_path / "pkg", ModelOptions(quant="w8a8"))
+
+
+def test_kernels_of_a_directory_are_compiled(recorded: dict[str, np.ndarray]) -> None:
+    model = open_model(ascendfx.bundled_model(), ModelOptions("emulator", dtype="float32"))
+    ids = tuple(recorded["input_ids"][0].tolist()[:3])
+    assert np.abs(model.predict(ids).logits - recorded["logits"][:3]).max() < BOUND
