@@ -195,3 +195,20 @@ def test_layers_are_programs_of_their_own() -> None:
 def test_scales_in_float64_are_refused() -> None:
     with pytest.raises(GraphError, match=r"onnx-format.*scales of f32"):
         to_onnx(program_of("experts"), qdq=True, float_dtype=DType.F64)
+
+
+def test_codes_of_odd_rows_have_half_a_byte_each_too() -> None:
+    text = (
+        'graph @main {\n  %0 = input "x" : f32[rows, 5]\n  %1 = param "a.o" : f32[3, 5]\n'
+        "  %2 = linear %0, %1 : f32[rows, 3]\n  return %2\n}\n"
+    )
+    program = quantized(parse_program(text))
+    weights = weights_of(program)
+    model = to_onnx(program, weights=weights, qdq=True)
+    (codes,) = (each for each in model.graph.initializer if each.name == "a.o#codes")
+    assert codes.data_type == onnx.TensorProto.INT4
+    assert len(codes.raw_data) == 8
+    x = np.random.default_rng(3).standard_normal((4, 5)).astype(np.float32)
+    (expected,) = interpret(program, {"x": x, **weights})
+    (result,) = run_model(model, {"x": x})
+    np.testing.assert_allclose(result, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
