@@ -77,7 +77,7 @@ class MigrateOutliers(ProgramPass):
         values = stream.get(graph.name, frozenset())
         if not places and not values:
             return _Migrated(graph)
-        _check_routers(graph, places)
+        _check_routers(graph, places, rotated=bool(values))
         pairs = insert_pairs(graph, places, self.choices, values)
         folded = ApplyRules(_rules(pairs.gains)).run_graph(pairs.graph)
         counts = Counter(f"{place.kind} places" for place in places)
@@ -126,15 +126,20 @@ def _rules(gains: frozenset[str]) -> tuple[Rule, ...]:
     )
 
 
-def _check_routers(graph: Graph, places: tuple[Place, ...]) -> None:
+def _check_routers(graph: Graph, places: tuple[Place, ...], *, rotated: bool) -> None:
     """Refuse to change a router that is not computed in f32: its choices would change.
+
+    Args:
+        graph: The graph.
+        places: Where transforms are.
+        rotated: Whether the stream is rotated, which every router reads.
 
     Raises:
         GraphError: `router-format`.
     """
     read = {name for place in places for name in place.readers}
     for name, node in routers_of(graph):
-        if name in read and node.types[0].dtype is not DType.F32:
+        if (rotated or name in read) and node.types[0].dtype is not DType.F32:
             reason = f"the router `{name}` of @{graph.name} computes in {node.types[0].dtype.value}"
             hint = "keep it in f32, or leave out `stream`: rounded again, it chooses other experts"
             raise GraphError("router-format", reason, node.location, hint=hint)

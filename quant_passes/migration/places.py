@@ -125,12 +125,18 @@ def routers_of(graph: Graph) -> Iterator[tuple[str, Node]]:
     for node in graph.nodes:
         if not isinstance(node.op, RouteTopk):
             continue
-        made = graph.nodes[node.operands[0].node]
-        while isinstance(made.op, Cast):
-            made = graph.nodes[made.operands[0].node]
-        weight = graph.op_of(made.operands[1]) if isinstance(made.op, Linear) else None
-        if isinstance(weight, Param):
-            yield weight.name, made
+        made = _without_casts(graph, node.operands[0])
+        if isinstance(made.op, Linear):
+            weight = _without_casts(graph, made.operands[1]).op
+            if isinstance(weight, Param):
+                yield weight.name, made
+
+
+def _without_casts(graph: Graph, value: Value) -> Node:
+    node = graph.nodes[value.node]
+    while isinstance(node.op, Cast):
+        node = graph.nodes[node.operands[0].node]
+    return node
 
 
 def _is_projected(graph: Graph, value: Value) -> bool:

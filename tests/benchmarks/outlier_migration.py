@@ -1,6 +1,7 @@
 """Outliers that change nothing are injected; migration makes the quantized model usable again.
 
     python tests/benchmarks/outlier_migration.py [--texts N] [--length N] [--tokens N] [--factor F]
+                                                 [--only NAME ...]
 
 Before each norm's readers 1 % of the channels become 100 times as large, and the columns of the
 weights that read them as much smaller: the float model stays what it is. Then projections, experts
@@ -46,6 +47,12 @@ from tests.quant.insertion.bundled_program import raised_program, texts, weights
 Numbers = NDArray[np.float64]
 NORMS = Choices(stream="factors", latent="factors")
 """Where the outliers are."""
+CASES: Mapping[str, tuple[int, Choices]] = {
+    "w8a8-factors": (8, NORMS),
+    "w8a8-rotations": (8, ROTATIONS),
+    "w4a4-rotations": (4, ROTATIONS),
+}
+"""Bits of weights and inputs, and what is migrated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +162,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=48, help="tokens of each text")
     parser.add_argument("--tokens", type=int, default=8192, help="of calibration")
     parser.add_argument("--factor", type=float, default=100.0, help="size of outliers")
+    parser.add_argument("--only", nargs="+", choices=tuple(CASES), default=tuple(CASES))
     options = parser.parse_args()
     ids = texts(options.texts, options.length)
     windows = calibration(options.tokens)
@@ -176,21 +184,22 @@ def main() -> None:
     start = time.perf_counter()
     again = log_softmax(quantized_logits(program, injected, ids, 0))
     line("float, outliers", figures(again, true, ids), start)
-    for name, bits, choices in (("W8A8", 8, NORMS), ("W4A4", 4, ROTATIONS)):
+    for name in options.only:
+        bits, choices = CASES[name]
         start = time.perf_counter()
         without = figures(log_softmax(quantized_logits(program, original, ids, bits)), true, ids)
-        line(f"{name}, no outliers", without, start)
+        line(f"{name}: no outliers", without, start)
         start = time.perf_counter()
         plain = figures(log_softmax(quantized_logits(program, injected, ids, bits)), true, ids)
-        line(f"{name}, outliers", plain, start)
+        line(f"{name}: outliers", plain, start)
         start = time.perf_counter()
         new, made = migrated(choices, injected, windows)
         exact = figures(log_softmax(quantized_logits(new, made, ids, 0)), true, ids)
-        line(f"float, outliers, migrated for {name}", exact, start)
+        line(f"{name}: float, migrated", exact, start)
         start = time.perf_counter()
         ours = figures(log_softmax(quantized_logits(new, made, ids, bits)), true, ids)
         parts = recovered(plain, ours, usual)
-        line(f"{name}, outliers, migrated", ours, start, f"  {parts[0]:.2%}, {parts[1]:.2%}")
+        line(f"{name}: outliers, migrated", ours, start, f"  {parts[0]:.2%}, {parts[1]:.2%}")
 
 
 if __name__ == "__main__":

@@ -35,9 +35,9 @@ EACH = [
     Choices(latent="factors"),
     Choices(values="factors"),
     Choices(up="factors"),
+    Choices(stream="rotation"),
     Choices(latent="rotation"),
     Choices(values="rotation"),
-    ROTATIONS,
 ]
 
 Tensors = Mapping[str, NDArray[np.float64]]
@@ -75,8 +75,18 @@ def truth() -> NDArray[np.float64]:
     return logits(raised_program(), {})
 
 
-@pytest.mark.parametrize("choices", EACH, ids=str)
+@pytest.mark.parametrize("choices", [FACTORS, ROTATIONS], ids=["factors", "rotations"])
 def test_a_migrated_model_computes_what_it_did(choices: Choices) -> None:
+    check_same(choices)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("choices", EACH, ids=str)
+def test_one_kind_of_place_alone_changes_nothing(choices: Choices) -> None:
+    check_same(choices)
+
+
+def check_same(choices: Choices) -> None:
     program = migrated(choices)
     given = transforms(program)
     assert given
