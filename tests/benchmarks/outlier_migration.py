@@ -8,7 +8,7 @@ weights that read them as much smaller: the float model stays what it is. Then p
 and their inputs are quantized, weights by output channel and inputs by token, rounded to nearest;
 router, head, embeddings and kv_b_proj keep their format. Factors are found on texts of the
 calibration set, figures are of texts held out. Recovered is the part of the gap between the plain
-quantized model and the float model.
+quantized model and the float model, and between it and the model quantized without outliers.
 """
 
 import argparse
@@ -147,10 +147,11 @@ def calibration(tokens: int, length: int = 64) -> NDArray[np.int64]:
     return mix(wanted, lambda text: tokenizer.encode(text).ids, 1 << 31).windows
 
 
-def recovered(plain: Figures, ours: Figures, usual: Figures) -> tuple[float, float]:
-    """Return the parts of the gaps of perplexity and of KL that are closed."""
-    gap = plain.perplexity - usual.perplexity
-    return (plain.perplexity - ours.perplexity) / gap, 1 - ours.divergence / plain.divergence
+def recovered(plain: Figures, ours: Figures, best: Figures) -> tuple[float, float]:
+    """Return the parts of the gaps of perplexity and of KL to another model that are closed."""
+    gaps = plain.perplexity - best.perplexity, plain.divergence - best.divergence
+    closed = plain.perplexity - ours.perplexity, plain.divergence - ours.divergence
+    return closed[0] / gaps[0], closed[1] / gaps[1]
 
 
 def main() -> None:
@@ -179,7 +180,9 @@ def main() -> None:
         )
 
     print(f"{len(ids)} texts, {ids.size} tokens; calibration {windows.size} tokens")
-    print(f"{'model':34}{'perplexity':>11}{'KL':>10}{'same':>8}{'seconds':>9}  recovered: ppl, KL")
+    print(
+        f"{'model':34}{'perplexity':>11}{'KL':>10}{'same':>8}{'seconds':>9}  recovered: ppl, KL; of outliers"
+    )
     line("float", usual, time.perf_counter())
     start = time.perf_counter()
     again = log_softmax(quantized_logits(program, injected, ids, 0))
@@ -198,8 +201,9 @@ def main() -> None:
         line(f"{name}: float, migrated", exact, start)
         start = time.perf_counter()
         ours = figures(log_softmax(quantized_logits(new, made, ids, bits)), true, ids)
-        parts = recovered(plain, ours, usual)
-        line(f"{name}: outliers, migrated", ours, start, f"  {parts[0]:.2%}, {parts[1]:.2%}")
+        parts = (*recovered(plain, ours, usual), *recovered(plain, ours, without))
+        told = ", ".join(f"{each:.2%}" for each in parts)
+        line(f"{name}: outliers, migrated", ours, start, f"  {told}")
 
 
 if __name__ == "__main__":
