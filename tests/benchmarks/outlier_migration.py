@@ -180,9 +180,8 @@ def main() -> None:
         )
 
     print(f"{len(ids)} texts, {ids.size} tokens; calibration {windows.size} tokens")
-    print(
-        f"{'model':34}{'perplexity':>11}{'KL':>10}{'same':>8}{'seconds':>9}  recovered: ppl, KL; of outliers"
-    )
+    heads = f"{'perplexity':>11}{'KL':>10}{'same':>8}{'seconds':>9}"
+    print(f"{'model':34}{heads}  recovered: perplexity, KL; of what outliers cost")
     line("float", usual, time.perf_counter())
     start = time.perf_counter()
     again = log_softmax(quantized_logits(program, injected, ids, 0))
