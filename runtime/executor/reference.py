@@ -16,7 +16,7 @@ from ascendfx.ir.program import Program
 from ascendfx.ir.size import bind_size
 from ascendfx.ir.step_names import CACHE_PREFIX, EMITTED, SIZES
 from ascendfx.ir.tensor_source import TensorsByKey, TensorSource
-from ascendfx.ir.tensor_type import TensorType
+from ascendfx.ir.tensor_type import DType, TensorType
 from ascendfx.passes.step_inputs import is_packed
 from ascendfx.runtime.executor.step import StepInputs, StepOutputs
 from ascendfx.runtime.executor.step_controls import first_rows, host_controls, with_draft_rows
@@ -163,6 +163,8 @@ def _result_names(program: Program) -> tuple[str, ...]:
 
 def _zeros(kind: TensorType, sizes: Mapping[str, int]) -> NDArray[Any]:
     shape = [bind_size(size, sizes) for size in kind.shape]
+    if kind.dtype is DType.I8:  # codes of a cache, as steps return them
+        return np.zeros(shape, np.int64)
     return np.zeros(shape, np.float64 if kind.dtype.is_float else np.int32)
 
 

@@ -2,13 +2,14 @@
 
     python tests/benchmarks/quantized_step_full_v3.py [LAYERS]        default: 61
 
-Prints, for bf16 and for the presets w8a8 and w4a8, the launches of a layer; over the batch time and
-bytes of a step that reads weights, then of one that multiplies; the products of experts alone; then
-every kernel of an MoE layer with codes. All figures of time and bytes are modelled, for one chip
-that holds everything.
+Prints, for bf16 and for the presets w8a8, w8a8kv8 and w4a8, the launches of a layer; over the batch
+time and bytes of a step that reads weights, then of one that multiplies; the products of experts
+alone; bytes of a token in the caches and the time of decode attention; then every kernel of an MoE
+layer with codes. All figures of time and bytes are modelled, for one chip that holds everything.
 """
 
 import argparse
+import math
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -17,10 +18,10 @@ from ascendfx.codegen.ascendc.cost_model import PlanCost, StepSizes, cost_of_pla
 from ascendfx.codegen.ascendc.launch_plan import LaunchPlan
 from ascendfx.codegen.ascendc.lowering.lower_program import lower_program
 from ascendfx.codegen.ascendc.target import find_target
+from ascendfx.ir.cache_block import BLOCK_TOKENS
 from ascendfx.ir.program import Program
 from ascendfx.passes.pipeline import run_pipeline
-from ascendfx.quant_passes.insertion.chosen_lines import chosen_lines
-from ascendfx.quant_passes.insertion.insert_quantization import InsertQuantization
+from ascendfx.quant_passes.insertion.chosen_lines import chosen_lines, quantizing_passes
 from ascendfx.runtime.checkpoint.capture_model import capture_model
 from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.lowering import results_of
@@ -33,16 +34,26 @@ BATCHES, LARGE_BATCHES = (1, 8, 32, 128), (1024, 8192)
 OF_PRODUCTS = (1, 32, 128, 1024, 8192)
 """From steps that read weights to steps that multiply."""
 DENSE_LAYERS = 3
-FORMS: Mapping[str, str | None] = {"bf16": None, "w8a8": "w8a8", "w4a8": "w4a8"}
+FORMS: Mapping[str, str | None] = {
+    "bf16": None,
+    "w8a8": "w8a8",
+    "w8a8kv8": "w8a8kv8",
+    "w4a8": "w4a8",
+}
 
 
-def captured_v3(layers: int) -> Program:
+def captured_v3(layers: int, heads: int) -> Program:
     """Return V3 on meta tensors."""
     import torch  # noqa: PLC0415
     from transformers import DeepseekV3Config, DeepseekV3ForCausalLM  # noqa: PLC0415
 
     # The defaults of DeepseekV3Config are those of the published checkpoint.
-    config = DeepseekV3Config(num_hidden_layers=layers, torch_dtype="bfloat16")
+    config = DeepseekV3Config(
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=heads,
+        torch_dtype="bfloat16",
+    )
     with torch.device("meta"):
         model = DeepseekV3ForCausalLM(config).to(torch.bfloat16).eval()
     return capture_model(model).program
@@ -51,8 +62,7 @@ def captured_v3(layers: int) -> Program:
 def lowered_plan(program: Program, quant: str | None) -> LaunchPlan:
     """Return the plan of a decode step."""
     limits = Limits(max(BATCHES), CONTEXT)
-    lines = chosen_lines(quant)
-    inserted = (InsertQuantization(lines),) if lines else ()
+    inserted = quantizing_passes(chosen_lines(quant))
     passes = passes_for("decode", target=TARGET, limits=limits)
     step_passes = (*serving_passes(), *inserted, *passes, *closing_passes("decode"))
     program, _ = run_pipeline(program, step_passes)
@@ -123,14 +133,32 @@ def show_kernels(plan: LaunchPlan) -> None:
             )
 
 
+def show_caches(plans: Mapping[str, LaunchPlan]) -> None:
+    """Print what a token takes in the caches, and what decode attention of a layer takes."""
+    print(f"\ncaches and decode attention, context {CONTEXT}; modelled")
+    print(f"{'':10}{'bytes of a token':>17}" + "".join(f"{f'batch {b}, us':>16}" for b in BATCHES))
+    for name, plan in plans.items():
+        caches = [each for each in plan.buffers if each.name.startswith("cache.")]
+        tokens = [each for each in caches if each.shape[1:2] == (BLOCK_TOKENS,)]
+        each_token = sum(each.bytes // math.prod(each.shape[:2]) for each in tokens)
+        shown = ""
+        for batch in BATCHES:
+            kernels = costs(plan, batch).kernels
+            (found,) = (each.each for each in kernels if "latent_decode" in each.work.kernel)
+            shown += f"{found.seconds * 1e6:9.1f} {found.bound:6}"
+        print(f"{name:10}{each_token:17,}{shown}")
+
+
 def main() -> None:
     """Capture, lower all forms, then print."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("layers", nargs="?", type=int, default=61, help="of the main model")
-    layers = parser.parse_args().layers
-    program = captured_v3(layers)
+    parser.add_argument("--heads", type=int, default=128, help="of attention, on this chip")
+    options = parser.parse_args()
+    layers = options.layers
+    program = captured_v3(layers, options.heads)
     plans: dict[str, LaunchPlan] = {}
     for name, quant in FORMS.items():
         start = time.perf_counter()
@@ -140,6 +168,7 @@ def main() -> None:
     show_batches(plans, BATCHES, CONTEXT)
     show_batches(plans, LARGE_BATCHES, SHORT_CONTEXT)
     show_products(plans)
+    show_caches(plans)
     show_kernels(plans["w4a8"])
 
 

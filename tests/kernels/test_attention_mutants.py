@@ -70,13 +70,17 @@ def _decode_case(shape: LatentDecodeShape, splits: int, positions: list[int]) ->
 
 
 def _tree(dtype: DType, latent: int, spread: float, *, codes: bool = False) -> Case:
-    shape = decode_shape(dtype, 36, latent, 16, rows=30, spread=spread, tree=True, codes=codes)
-    plan = plan_latent_decode_attention(shape, TARGET, splits=2)
+    """With codes, rows have more steps than key slots, so that some are decoded behind weights."""
+    shape = decode_shape(
+        dtype, 36, latent, 16, rows=30, max_blocks=8 if codes else 4, spread=spread, tree=True,
+        codes=codes,
+    )  # fmt: skip
+    plan = plan_latent_decode_attention(shape, TARGET, splits=1 if codes else 2)
     combine = emit_combine_attention_splits(plan_combine_attention_splits(plan, TARGET), "merge")
 
     def run(built: BuiltKernel) -> None:
         merge = build_kernels([combine], TARGET)["merge"]
-        positions, requests = [126, 128, 496, 300, 7], [0, 1, 3, 4, 5]
+        positions, requests = [126, 128, 940 if codes else 496, 300, 7], [0, 1, 3, 4, 5]
         nodes = [0b1001, 0b1000_0000_0000_0101, 0b1111, 0, 0b1_0001_0101]
         run_decode(plan, built, merge, positions, requests, ancestors=nodes)
         many = [0b11, 0b101, 0b1001_0011, 0b1000_0000_0001] * 8
