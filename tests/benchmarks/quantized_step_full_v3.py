@@ -96,13 +96,13 @@ def costs(plan: LaunchPlan, batch: int, context: int = CONTEXT) -> PlanCost:
 
 def show_batches(plans: Mapping[str, LaunchPlan], batches: Sequence[int], context: int) -> None:
     """Print time and bytes over the batch."""
-    heads = "".join(f"{name + ' ms':>11}{name + ' GB':>10}" for name in plans)
-    ratios = "".join(f"{'/ ' + name:>8}" for name in [*plans][1:])
+    heads = "".join(f"{name + ' ms':>12}{name + ' GB':>11}" for name in plans)
+    ratios = "".join(f"{'/ ' + name:>11}" for name in [*plans][1:])
     print(f"\ncontext {context}; modelled\n{'batch':>5}{heads}{ratios}")
     for batch in batches:
         found = [costs(plan, batch, context) for plan in plans.values()]
-        shown = "".join(f"{each.seconds * 1e3:11.2f}{each.bytes / 1e9:10.1f}" for each in found)
-        ratios = "".join(f"{found[0].seconds / each.seconds:8.2f}" for each in found[1:])
+        shown = "".join(f"{each.seconds * 1e3:12.2f}{each.bytes / 1e9:11.1f}" for each in found)
+        ratios = "".join(f"{found[0].seconds / each.seconds:11.2f}" for each in found[1:])
         print(f"{batch:5}{shown}{ratios}")
 
 
