@@ -1,6 +1,5 @@
 """The weights of a model with fewer routed experts."""
 
-import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import prod
@@ -12,11 +11,8 @@ from numpy.typing import NDArray
 from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.tensor_source import TensorSource, unknown_tensor
 from ascendfx.ir.tensor_type import DType
+from ascendfx.quant_passes.checkpoint.expert_keys import EXPERT, MATRICES, ROUTER
 from ascendfx.quant_passes.formats.format import Float64s
-
-_EXPERT = re.compile(r"(.*)\.experts\.(\d+)\.(.*)")
-_ROUTER = re.compile(r"(.*)\.gate\.(weight|e_score_correction_bias)")
-_PARTS = ("gate_proj.weight", "up_proj.weight", "down_proj.weight")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +37,7 @@ class PrunedSource:
     def __post_init__(self) -> None:
         own: dict[str, str] = {}
         for key in self.source.keys():  # noqa: SIM118  # not a mapping
-            parts = _EXPERT.fullmatch(key)
+            parts = EXPERT.fullmatch(key)
             if parts is None:
                 own[key] = key
                 continue
@@ -72,7 +68,7 @@ class PrunedSource:
         return values if rows is None else values[np.asarray(rows)]
 
     def _rows(self, key: str) -> tuple[int, ...] | None:
-        parts = _ROUTER.fullmatch(key)
+        parts = ROUTER.fullmatch(key)
         return self.kept.get(parts[1]) if parts else None
 
     def _find(self, key: str) -> str:
@@ -83,7 +79,7 @@ class PrunedSource:
 
 def layers_with_experts(source: TensorSource) -> tuple[str, ...]:
     """Return what the keys of routed experts begin with, layer by layer."""
-    found = (_EXPERT.fullmatch(key) for key in source.keys())  # noqa: SIM118  # not a mapping
+    found = (EXPERT.fullmatch(key) for key in source.keys())  # noqa: SIM118  # not a mapping
     return tuple(dict.fromkeys(parts[1] for parts in found if parts))
 
 
@@ -102,5 +98,5 @@ def norm_scores(source: TensorSource, layer: str, experts: int) -> Float64s:
         weight = source.load(f"{layer}.experts.{expert}.{part}").astype(np.float64)
         return float(np.sqrt(np.square(weight).sum()))
 
-    found = [prod(norm(expert, part) for part in _PARTS) for expert in range(experts)]
+    found = [prod(norm(expert, part) for part in MATRICES) for expert in range(experts)]
     return np.array(found, np.float64)

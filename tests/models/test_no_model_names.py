@@ -15,7 +15,11 @@ from transformers import AutoModelForCausalLM, DeepseekV2Config, DeepseekV3Confi
 
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("ir/ops", "passes", "quant_passes", "codegen")
-SPELLED = ("quant_passes/checkpoint/ascend_", "quant_passes/insertion/site_form.py")
+SPELLED = (
+    "quant_passes/checkpoint/ascend_",
+    "quant_passes/checkpoint/expert_keys.py",
+    "quant_passes/insertion/site_form.py",
+)
 """What other tools call tensors in their files, and the presets, which choose tensors by name."""
 CODE = sorted(
     path
