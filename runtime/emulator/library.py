@@ -9,7 +9,7 @@ import functools
 import os
 import platform
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,15 +151,23 @@ def _unit_flags(unit: str) -> tuple[str, ...]:
     return (*RUNTIME_FLAGS, "-mavx2", "-mf16c") if wide else RUNTIME_FLAGS
 
 
+def _definitions_for(texts: Sequence[str], flags: Sequence[str]) -> list[str]:
+    """Return the definitions that a unit names: whoever differs in others takes the same object."""
+    names = [flag.removeprefix("-D").partition("=")[0] for flag in flags]
+    return [
+        flag for flag, name in zip(flags, names, strict=True) if any(name in text for text in texts)
+    ]
+
+
 def _build_objects(
     library: EmulatorLibrary, sources: Mapping[str, str], host: tuple[str, ...]
 ) -> list[Path]:
     folder = library.headers.parent / "objects"
 
     def build(unit: str) -> Path:
-        flags = (*_unit_flags(unit), *library.flags)
         files = sorted(_included(unit, sources, set()))
         texts = [text for name in files for text in (name, sources[name])]
+        flags = (*_unit_flags(unit), *_definitions_for(texts, library.flags))
         entry = folder / f"{content_key(*host, *flags, *texts)}.o"
         if is_intact(entry):
             return entry

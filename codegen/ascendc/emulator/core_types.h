@@ -19,20 +19,6 @@
 #define __ubuf__
 #define GM_ADDR ::GmAddress
 
-// Compile-time switches (see runtime/emulator/build.py, `Checks`); everything is on by default.
-#ifndef EMULATOR_VALUES
-#define EMULATOR_VALUES 1
-#endif
-#ifndef EMULATOR_RACES
-#define EMULATOR_RACES 1
-#endif
-#ifndef EMULATOR_POISON
-#define EMULATOR_POISON 1
-#endif
-#ifndef EMULATOR_BOUNDS
-#define EMULATOR_BOUNDS 1
-#endif
-
 using GmAddress = uint8_t*;
 
 // Engines of one core (ARCH, "NPU architecture 2201"); the order is ours.

@@ -1,6 +1,7 @@
 // Which bytes of a local memory were never written (state of shadow_local.cpp).
 #include "cube_poison.h"
 
+#include "checks.h"
 #include "machine.h"
 
 namespace emulator {

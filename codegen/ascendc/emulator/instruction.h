@@ -36,6 +36,10 @@
 
 namespace emulator {
 
+#ifndef EMULATOR_VALUES
+#define EMULATOR_VALUES 1  // see runtime/emulator/checks.py
+#endif
+
 constexpr bool kValues = EMULATOR_VALUES != 0;  // false: timing and checks only, no arithmetic
 
 // A LocalTensor without its element type.

@@ -1,4 +1,5 @@
 // Issue: the one place every instruction passes through. Structural checks, then the shadow.
+#include "checks.h"
 #include "interrupts.h"
 #include "machine.h"
 

@@ -6,6 +6,7 @@
 // not one per granule. A granule that was touched in part goes to an exact list of accesses per byte.
 #include <sys/mman.h>
 
+#include "checks.h"
 #include "machine.h"
 
 namespace emulator {

@@ -1,5 +1,6 @@
 // Shadow of local memories: who wrote and read each 32-byte granule last, and which bytes of it
 // were ever written. One write stamp per granule, one read clock per granule and reading pipe.
+#include "checks.h"
 #include "machine.h"
 
 namespace emulator {
