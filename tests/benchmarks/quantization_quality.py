@@ -46,6 +46,8 @@ KEPT = """
 EXPERTS, PROJECTIONS = '"*.mlp.experts.*"', '["*_proj.weight", "*.kv_a_proj_with_mqa.weight"]'
 GPTQ = "algorithm: gptq, options: {scales: {algorithm: ssz, weighted: true}, fallback: ssz}"
 
+TUNED = "algorithm: tuned_scales"
+FOLLOW = "calibration: {inputs: quantized}\n"
 HALVES = "granularity: group 16, scales: bf16"
 """Twice as many scales of half the bytes: the size of groups of 32 with scales in float32."""
 
@@ -71,8 +73,11 @@ RECIPES: Mapping[str, str] = {
     "int4-g32": _all(f"weight: int4, {HALVES}, {GPTQ}"),
     "rtn-int3": _all("weight: int3"),
     "int3": _all(f"weight: int3, {GPTQ}"),
+    "int3-tuned": _all(f"weight: int3, {TUNED}"),
+    "int3-follow": _all(f"weight: int3, {TUNED}") + FOLLOW,
     "rtn-int2-g32": _all("weight: int2, granularity: group 32"),
     "int2-g32": _all(f"weight: int2, {HALVES}, {GPTQ}"),
+    "int2-tuned": _all(f"weight: int2, {HALVES}, {TUNED}"),
     "w8a8": "",
     "w8a8kv8": _all("weight: int8, activation: dynamic") + "kv_cache: int8\n",
     "w4a8": "",
