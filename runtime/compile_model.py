@@ -19,6 +19,7 @@ from ascendfx.passes.expose_hidden import CHAININGS, check_chaining
 from ascendfx.passes.graph_pass import ProgramPass
 from ascendfx.passes.registered_rules import require_registered
 from ascendfx.passes.rule import Rule
+from ascendfx.quant_passes.insertion.cache_form import CacheLine
 from ascendfx.quant_passes.insertion.chosen_lines import (
     QuantLine,
     check_quantized,
@@ -114,6 +115,7 @@ def compile_model(
     }
     to_serving = serving_passes(own, passes, hidden=draft_chaining if wanted else None)
     lines = chosen_lines(quant)
+    _check_tree(limits, lines)
     stamp = _check_tokenizer(model)  # the engine would say so, but after minutes
     writer = DumpWriter(dump_dir) if dump_dir else None
     if writer:  # before the work, not after it
@@ -185,6 +187,17 @@ def _check_draft(draft: "nn.Module | None", limits: Limits) -> None:
             "bad-limit",
             "a draft layer is given, but draft_tokens is 0",
             hint="pass draft_tokens=1, or no draft",
+        )
+
+
+def _check_tree(limits: Limits, lines: Sequence[QuantLine]) -> None:
+    coded = any(isinstance(line, CacheLine) and line.form is not None for line in lines)
+    if coded and limits.draft_tree:
+        raise GraphError(
+            "bad-limit",
+            "a tree of drafts moves entries of caches of one format, and `quant` asks for a latent "
+            "cache of codes beside rotated keys",
+            hint="use draft_tokens without a draft_tree, or a preset without `kv8`",
         )
 
 

@@ -24,6 +24,8 @@ from ascendfx.quant_passes.insertion.insert_quantization import InsertQuantizati
 from ascendfx.quant_passes.insertion.latent_caches import latent_caches
 from ascendfx.quant_passes.insertion.quantize_cache import QuantizeCache
 from ascendfx.quant_passes.insertion.site_form import W8A8
+from ascendfx.runtime.compile_model import compile_model
+from ascendfx.runtime.limits import Limits
 from ascendfx.runtime.presets import TO_SERVING
 from tests.passes.captured_models import captured
 
@@ -160,3 +162,9 @@ def test_other_widths_and_other_names_are_told() -> None:
 
 def test_a_dump_can_make_the_pass_again() -> None:
     assert restore_pass(describe_pass(ALL)) == ALL
+
+
+def test_a_tree_of_drafts_is_refused_before_the_work() -> None:
+    limits = Limits(draft_tokens=2, draft_tree=(2, 1))
+    with pytest.raises(GraphError, match=r"bad-limit.*moves entries of caches of one format"):
+        compile_model("nowhere", quant="w8a8kv8", limits=limits)
