@@ -112,7 +112,7 @@ def bound(
 
 @every_family
 @given(data=st.data())
-@settings(max_examples=2, **DRAWN)
+@settings(max_examples=3, **DRAWN)
 def test_prefill_and_decode_equal_the_full_forward(
     configs: st.SearchStrategy[PretrainedConfig], data: st.DataObject, tally: Counter[str]
 ) -> None:
