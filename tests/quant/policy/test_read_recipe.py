@@ -174,7 +174,7 @@ def test_options_are_checked(options: str, words: str) -> None:
 
 
 def test_presets_have_names() -> None:
-    assert recipe_names() == ("w4a8", "w4a8kv8", "w8a8")
+    assert recipe_names() == ("w4a8", "w4a8-gptq", "w4a8kv8", "w8a8")
     with pytest.raises(GraphError, match="did you mean `w8a8`"):
         recipe_named("W8A8")
     with pytest.raises(GraphError, match="recipe-not-readable"):
@@ -210,10 +210,13 @@ def test_presets_are_those_of_the_loader() -> None:
             assert found.spec.granularity == PerChannel()
             eight, four, by = wanted
             assert found.spec.format.name == (eight if name == "w8a8" else four)
+            if by == "ssz" and name == "w4a8-gptq":
+                by = "gptq"
             assert found.algorithm.name == ("min_max" if name == "w8a8" else by)
     assert recipe_named("w4a8kv8").cache == LatentCache()
     assert recipe_named("w4a8kv8").lines == recipe_named("w4a8").lines
     assert not recipe_named("w4a8").needs
+    assert recipe_named("w4a8-gptq").needs
 
 
 @pytest.mark.parametrize("config", [None, {}, {"num_hidden_layers": "3"}])
