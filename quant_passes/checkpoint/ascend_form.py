@@ -91,7 +91,8 @@ class AscendForm:
         raise self._refused(
             tensor,
             "there are W8A8, W8A8_DYNAMIC and W4A8_DYNAMIC with a scale per channel, and W8A16",
-            "vllm-ascend refuses groups for int8 inputs; use PerChannel()",
+            "int4 wants int8 inputs (`activation: dynamic`), and these want a scale per channel "
+            "(`granularity: channel`)",
         )
 
     def parts(self, tensor: PlannedTensor) -> tuple[Part, ...]:

@@ -158,7 +158,7 @@ class CompressedForm:
             raise self._refused(tensor, why, "choose another form or format")
         if not shared:
             why = f"there are no scales per {grain.name} for them"
-            raise self._refused(tensor, why, "use PerChannel()")
+            raise self._refused(tensor, why, "use a scale per channel (`granularity: channel`)")
         packed = names.layout_of(scheme) == names.PACKED
         if not scheme.symmetric and not (packed and isinstance(grain, PerChannel | PerGroup)):
             why = "zero points are stored per channel or group of packed integers"

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ascendfx.ir.diagnostic import GraphError
+from ascendfx.quant_passes.mixed_precision.without_solver_lines import without_solver_lines
 
 Table: TypeAlias = Sequence[Sequence[float]]
 """A number for each choice of each unit."""
@@ -85,13 +86,14 @@ def best_choices(scores: Table, limits: Sequence[Limit]) -> tuple[int, ...]:
         high.append(most)
     while True:
         constraint = optimize.LinearConstraint(sparse.vstack(rows), low, high)
-        found = optimize.milp(
-            objective,
-            constraints=constraint,
-            integrality=np.ones(len(objective)),
-            bounds=optimize.Bounds(0, 1),
-            options={"mip_rel_gap": 0.0},
-        )
+        with without_solver_lines():
+            found = optimize.milp(
+                objective,
+                constraints=constraint,
+                integrality=np.ones(len(objective)),
+                bounds=optimize.Bounds(0, 1),
+                options={"mip_rel_gap": 0.0},
+            )
         if found.x is None:
             reason = "no choices stay within all limits together"
             hint = "raise one of them: " + ", ".join(f"{x.name} {x.most:,g}" for x in limits)

@@ -7,6 +7,7 @@ import click
 from ascendfx.quant_passes.policy.recipe import Calibration, TextShare
 from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli import options
+from ascendfx.runtime.cli.idle_options import refuse_idle
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.cli.user_path import UserPath
 from ascendfx.runtime.quantize.prune_directory import WORTHS, PrunedLayer, Worth, prune_directory
@@ -19,6 +20,7 @@ from ascendfx.runtime.quantize.prune_directory import WORTHS, PrunedLayer, Worth
     "count",
     type=click.IntRange(min=1),
     required=True,
+    metavar="N",
     help="Routed experts of each layer that stay, as many of each group.",
 )
 @click.option(
@@ -33,9 +35,19 @@ from ascendfx.runtime.quantize.prune_directory import WORTHS, PrunedLayer, Worth
     help="reap: what an expert adds to a token that chooses it; frequency: how often it is chosen; "
     "norm: its weights, without texts.",
 )
-@click.option("--texts", type=UserPath(dir_okay=False), multiple=True, help="Repeatable.")
 @click.option(
-    "--tokens", type=click.IntRange(min=1), default=32768, show_default=True, help="Of texts."
+    "--texts",
+    type=UserPath(dir_okay=False),
+    multiple=True,
+    help="Texts by which experts are judged; repeatable.",
+)
+@click.option(
+    "--tokens",
+    type=click.IntRange(min=1),
+    default=32768,
+    show_default=True,
+    metavar="N",
+    help="Of texts.",
 )
 @options.kernel_cache
 def prune(
@@ -51,8 +63,9 @@ def prune(
 
     Rows and biases of the router go with their experts. `ascendfx quantize` takes what is written.
     """
-    if texts and worth == "norm":
-        raise click.UsageError("--texts: `norm` looks at weights alone.")
+    if worth == "norm":
+        beside = "with --by norm, which looks at weights alone"
+        refuse_idle(("texts", "tokens"), beside, "take another --by")
     sets = Calibration(tuple(map(TextShare, texts)), tokens=tokens)
     with terminal_progress() as progress:
         made = prune_directory(

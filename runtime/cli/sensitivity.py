@@ -8,12 +8,14 @@ import click
 from ascendfx.codegen.ascendc.target import find_target
 from ascendfx.quant_passes.mixed_precision.best_choices import Limit, best_choices, total
 from ascendfx.quant_passes.mixed_precision.front_svg import front_svg
+from ascendfx.quant_passes.mixed_precision.measures import IqrOfWeights
 from ascendfx.quant_passes.mixed_precision.mixed_recipe import mixed_recipe_text
 from ascendfx.quant_passes.mixed_precision.pareto_front import pareto_front
 from ascendfx.quant_passes.policy.recipe import Calibration, Recipe, TextShare
-from ascendfx.quant_passes.policy.shipped import recipe_named
+from ascendfx.quant_passes.policy.shipped import recipe_named, recipe_names
 from ascendfx.runtime.checkpoint.traced_directory import trace_folder_of
 from ascendfx.runtime.cli import options
+from ascendfx.runtime.cli.idle_options import refuse_idle
 from ascendfx.runtime.cli.output_file import prepare_beside
 from ascendfx.runtime.cli.terminal_progress import terminal_progress
 from ascendfx.runtime.cli.user_path import UserPath
@@ -39,12 +41,12 @@ KEEP = "keep"
 @click.option(
     "-r",
     "--recipe",
-    "recipe_names",
+    "chosen_recipes",
     required=True,
     multiple=True,
     metavar="NAME|FILE",
-    help="What a weight may become; repeatable. `keep`: its own format. The first one also decides "
-    "about draft layers.",
+    help=f"What a weight may become: {', '.join(recipe_names())}, or a file that ends in .yaml; "
+    "repeatable. `keep`: its own format. The first one also decides about draft layers.",
 )
 @click.option(
     "--by",
@@ -55,11 +57,17 @@ KEEP = "keep"
     help="output: squared error of the outputs of each weight; kl: of the predictions, one weight "
     "at a time; iqr-weights, iqr-inputs: step of int8 over the distance of quartiles.",
 )
-@click.option("--texts", type=UserPath(dir_okay=False), multiple=True, help="As of `quantize`.")
+@click.option(
+    "--texts",
+    type=UserPath(dir_okay=False),
+    multiple=True,
+    help="Texts to measure with, in place of those that a recipe names; repeatable.",
+)
 @click.option(
     "--tokens",
     type=click.IntRange(min=1),
     default=None,
+    metavar="N",
     help="Tokens of texts.  [default: the recipe's]",
 )
 @click.option(
@@ -67,15 +75,17 @@ KEEP = "keep"
     help="Of the checkpoint: its sizes count, and its loader decides what is chosen together.",
 )  # fmt: skip
 @click.option("--by-expert", is_flag=True, help="Let experts of a layer differ; for hf.")
-@click.option("--max-bytes", type=click.FloatRange(min=0), help="Of all weights.")
+@click.option("--max-bytes", type=click.FloatRange(min=0), metavar="N", help="Of all weights.")
 @click.option(
     "--max-token-bytes",
     type=click.FloatRange(min=0),
+    metavar="N",
     help="Weights that a step reads, over its tokens; of the weights that are chosen about.",
 )
 @click.option(
     "--max-microseconds",
     type=click.FloatRange(min=0),
+    metavar="N",
     help="Modelled time of the products of a step; of the weights that are chosen about.",
 )
 @click.option(
@@ -83,21 +93,27 @@ KEEP = "keep"
     type=click.IntRange(min=1),
     default=32,
     show_default=True,
+    metavar="N",
     help="Tokens of a decode step.",
 )
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="The best recipe in the budget, YAML."
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The best recipe in the budget, YAML.",
 )
 @click.option(
     "--front",
     type=click.Path(path_type=Path),
+    metavar="FILE",
     help="A picture, SVG: score over what is limited, or over bytes.",
 )
 @options.target
 @options.kernel_cache
 def sensitivity(
     directory: Path,
-    recipe_names: tuple[str, ...],
+    chosen_recipes: tuple[str, ...],
     measure: str,
     texts: tuple[Path, ...],
     tokens: int | None,
@@ -126,8 +142,11 @@ def sensitivity(
     for file in filter(None, (output, front)):
         prepare_beside(file, directory)
     recipes = tuple(
-        Recipe(KEEP, ()) if name == KEEP else recipe_named(name) for name in recipe_names
+        Recipe(KEEP, ()) if name == KEEP else recipe_named(name) for name in chosen_recipes
     )
+    if measure == IqrOfWeights.name and not any(recipe.needs for recipe in recipes):
+        beside = f"with --by {measure} and recipes that need no data"
+        refuse_idle(("texts", "tokens"), beside, "take another --by")
     chosen = SensitivityOptions(
         measure, form, by_expert=by_expert, rows=rows, target=find_target(target)
     )

@@ -76,8 +76,8 @@ def test_what_cannot_be_pruned_is_told(
     assert not list(tmp_path.iterdir())
 
 
-def test_texts_beside_norms_are_wrong_use(tmp_path: Path) -> None:
-    words = ["--keep", "8", "--by", "norm", "--texts", str(TEXTS), "-o", str(tmp_path / "out")]
-    ended = command(*words)
+@pytest.mark.parametrize("idle", [("--texts", str(TEXTS)), ("--tokens", "64")])
+def test_texts_beside_norms_are_wrong_use(idle: tuple[str, str], tmp_path: Path) -> None:
+    ended = command("--keep", "8", "--by", "norm", *idle, "-o", str(tmp_path / "out"))
     assert ended.exit_code == 2
-    assert "weights alone" in ended.stderr
+    assert f"{idle[0]} changes nothing with --by norm, which looks at weights alone" in ended.stderr

@@ -90,6 +90,20 @@ def test_lines_that_decide_about_nothing_are_told(tmp_path: Path) -> None:
     assert f"no weight is left for x at {file}:3" in ended.stderr
 
 
+def test_the_recipe_of_the_readme_can_be_written(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "quant_passes" / "README.md").read_text(encoding="utf-8")
+    recipe = next(each for each in text.split("```") if each.startswith("yaml\nsites:"))
+    file = tmp_path / "mine.yaml"
+    file.write_text(recipe.removeprefix("yaml").replace("32768", "128").replace("256", "32"))
+    rows = CALIBRATION.read_text(encoding="utf-8").splitlines()[:4]
+    (tmp_path / "mine.jsonl").write_text("\n".join(rows))
+    (tmp_path / "more.txt").write_text(text[:4000])
+    found = estimate_quantization(bundled_model(), recipe_named(str(file)))
+    assert "int4 per channel, inputs int8 dynamic" in {each.kind for each in found.run.kinds}
+    assert found.mixture is not None
+    assert not found.idle
+
+
 @pytest.mark.parametrize(
     ("words", "code", "told"),
     [
@@ -108,6 +122,7 @@ def test_wrong_options_are_wrong_use(words: list[str], code: int, told: str) -> 
     ("text", "form", "code"),
     [
         ("weight: int4", "ascend", "not-storable"),
+        ("weight: int8\n    granularity: block 32x32", "compressed-tensors", "not-storable"),
         ("weight: int8\n    activation: static", "ascend", "texts-missing"),
         ("weight: int8\nkv_cache: int8", "hf", "cache-not-storable"),
         ("weight: int8", "onnx", "form-not-known"),
@@ -115,8 +130,9 @@ def test_wrong_options_are_wrong_use(words: list[str], code: int, told: str) -> 
 )
 def test_what_cannot_be_written_is_told_before(text: str, form: str, code: str) -> None:
     recipe = recipe_of(f'sites:\n  - match: "*.o_proj.weight"\n    {text}')
-    with pytest.raises(GraphError, match=code):
+    with pytest.raises(GraphError, match=code) as caught:
         estimate_quantization(bundled_model(), recipe, form=form)
+    assert "PerChannel()" not in str(caught.value)  # recipes have other words
 
 
 CALIBRATED = f"""

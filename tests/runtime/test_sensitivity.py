@@ -37,6 +37,8 @@ sites:
 calibration: {{texts: [{TEXTS}], tokens: 256, length: 64}}
 """
 """Two layers about which there is something to choose."""
+IDLE = ("-r", "w8a8", "-r", "w4a8", "--by", "iqr-weights")
+"""Nothing of it reads texts."""
 
 
 def bundled(*_: object) -> object:
@@ -116,6 +118,8 @@ def test_predictions_decide_with_kl() -> None:
         (["-r", "w8a8", "-r", "w8a8", "--by", "iqr-weights"], 1, "agree about all weights"),
         (["-r", "w8a8", "-r", "w4a8"], 1, "no recipe names any"),
         (["-r", "w8a8", "-o", "x.yaml"], 2, "--max-bytes"),
+        ([*IDLE, "--texts", str(TEXTS)], 2, "--texts changes nothing with --by iqr-weights"),
+        ([*IDLE, "--tokens", "64"], 2, "--tokens changes nothing with --by iqr-weights"),
         (
             ["-r", "keep", "-r", "w8a8", "--by", "iqr-weights", "--max-bytes", "1"],
             1,
