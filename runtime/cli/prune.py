@@ -78,12 +78,13 @@ def prune(
             progress=progress,
         )
     for each in made.layers:
-        click.echo(_told(each), err=True)
+        click.echo(_told(each, worth), err=True)
     click.echo(f"{made.written.directory}: {made.written.bytes:,} bytes")
 
 
-def _told(layer: PrunedLayer) -> str:
+def _told(layer: PrunedLayer, worth: Worth) -> str:
     kept = ", ".join(map(str, layer.kept))
-    share = "no text reaches it" if layer.share is None else f"{layer.share:.1%} of the choices"
+    without = "judged by norms" if worth == "norm" else "judged by norms: no text reaches it"
+    share = without if layer.share is None else f"{layer.share:.1%} of the choices"
     extreme = f"; extreme: {', '.join(map(str, layer.protected))}" if layer.protected else ""
     return f"{layer.layer}: {kept} stay, {share}{extreme}"

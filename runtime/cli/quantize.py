@@ -89,7 +89,7 @@ def quantize(
     for line in told[:_SHOWN]:
         click.echo(line, err=True)
     if len(told) > _SHOWN:
-        click.echo(f"... {counted(len(told) - _SHOWN, 'remark')} more", err=True)
+        click.echo(f"... {counted(len(told) - _SHOWN, 'more remark')}", err=True)
     kept = (
         f", {counted(made.written.kept, 'weight')} from an earlier run" if made.written.kept else ""
     )

@@ -55,7 +55,7 @@ def test_without_texts_weights_decide(tmp_path: Path) -> None:
     ended = command("--keep", "12", "--by", "norm", "-o", str(tmp_path / "out"))
     assert ended.exit_code == 0, ended.output
     assert "model.layers.1.mlp: " in ended.stderr
-    assert "no text reaches it" in ended.stderr
+    assert "stay, judged by norms\n" in ended.stderr  # texts were not asked for
     assert "bytes" in ended.stdout
 
 
