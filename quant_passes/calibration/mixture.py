@@ -12,6 +12,8 @@ from ascendfx.quant_passes.policy.recipe import Calibration
 
 Encode = Callable[[str], Sequence[int]]
 """Text to token ids, by the model's own tokenizer."""
+_MOST_TOKENS = 1 << 40
+_LARGEST_SHARE = 1e15
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,9 @@ def mix(calibration: Calibration, encode: Encode, vocabulary: int) -> Mixture:
 
     Raises:
         GraphError: `bad-texts`: a set cannot be read, has tokens that the model does not know, or
-            all of them have fewer tokens than a window.
+            all of them have fewer tokens than a window; a share or a number of tokens is none.
     """
+    _check_numbers(calibration)
     shares = sum(each.share for each in calibration.texts)
     chosen: list[_Chosen] = []
     remarks: list[str] = []
@@ -105,6 +108,23 @@ def mix(calibration: Calibration, encode: Encode, vocabulary: int) -> Mixture:
             remarks.append(f"{each.file.name} has {found:,} tokens, its share are {wanted:,}")
     windows = _windows(chosen, calibration)
     return Mixture(windows, _balance(chosen), tuple(remarks))
+
+
+def _check_numbers(calibration: Calibration) -> None:
+    for name in ("tokens", "length"):
+        value: int = getattr(calibration, name)
+        if not 1 <= value <= _MOST_TOKENS:
+            reason = f"{name}={_shortened(value)}: calibration reads 1 to {_MOST_TOKENS:,} tokens"
+            raise GraphError("bad-texts", reason, hint="take the usual number: leave it out")
+    for each in calibration.texts:
+        if not 0 < each.share <= _LARGEST_SHARE:
+            reason = f"the share of {each.file} is {each.share:g}"
+            hint = f"write a number above 0, at most {_LARGEST_SHARE:g}"
+            raise GraphError("bad-texts", reason, hint=hint)
+
+
+def _shortened(value: int) -> str:
+    return str(value) if value.bit_length() < 64 else f"a number of {value.bit_length()} bits"
 
 
 def _drawn(

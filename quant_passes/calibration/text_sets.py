@@ -23,6 +23,7 @@ from ascendfx.ir.location import UNKNOWN, Location
 
 _TEXT = ("text", "inputs_pretokenized")
 _IDS = "input_ids"
+_INTEGERS = frozenset(f"{kind}{bits}" for kind in "IU" for bits in (8, 16, 32, 64))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +56,26 @@ def read_texts(file: Path) -> tuple[CalibrationText, ...]:
         found = tuple(each for each in reader(file) if each.content)
     except OSError as error:
         raise _wrong(
-            f"texts {file} cannot be read: {error.strerror}", "look at the name"
+            f"texts {file} cannot be read: {error.strerror or error}", "look at the name"
         ) from error
     except UnicodeDecodeError as error:
         raise _wrong(f"{file} is no text in UTF-8", "write it as UTF-8") from error
+    except ValueError as error:  # a name that no file can have
+        raise _wrong(f"texts {str(file)!r} cannot be read: {error}", "look at the name") from error
     if not found:
         raise _wrong(f"{file} holds no text", "give another set, or leave it out")
     return found
 
 
 def _from_jsonl(file: Path) -> Iterator[CalibrationText]:
-    with file.open(encoding="utf-8") as lines:
+    with file.open(encoding="utf-8-sig") as lines:
         for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             place = Location(str(file), number)
             try:
                 row = json.loads(line)
-            except ValueError as error:
+            except (ValueError, RecursionError) as error:
                 raise _wrong(
                     f"the line is no JSON: {error}", "write one object per line", place
                 ) from error
@@ -84,7 +87,7 @@ def _from_jsonl(file: Path) -> Iterator[CalibrationText]:
 def _from_txt(file: Path) -> Iterator[CalibrationText]:
     lines: list[str] = []
     first = 1
-    for number, line in enumerate([*file.read_text(encoding="utf-8").splitlines(), ""], 1):
+    for number, line in enumerate([*file.read_text(encoding="utf-8-sig").splitlines(), ""], 1):
         if line.strip():
             lines.append(line)
             continue
@@ -98,13 +101,16 @@ def _from_safetensors(file: Path) -> Iterator[CalibrationText]:
 
     try:
         with safe_open(file, framework="numpy") as opened:
+            for name in opened.keys():  # noqa: SIM118  # not a mapping
+                part = opened.get_slice(name)
+                shape, kind = part.get_shape(), part.get_dtype()
+                if kind not in _INTEGERS or len(shape) not in {1, 2}:
+                    reason = f"tensor `{name}` of {file} is {kind}{shape}"
+                    raise _wrong(reason, "token ids are integers, a text per row")
             tensors = {name: opened.get_tensor(name) for name in sorted(opened.keys())}
     except SafetensorError as error:
         raise _wrong(f"{file} is no safetensors file: {error}", "write it again") from error
     for name, array in tensors.items():
-        if array.dtype.kind not in "iu" or array.ndim not in {1, 2}:
-            reason = f"tensor `{name}` of {file} is {array.dtype}{list(array.shape)}"
-            raise _wrong(reason, "token ids are integers, a text per row")
         for row in np.atleast_2d(array):
             yield CalibrationText(tuple(row.tolist()), location=Location(str(file), 1, name))
 

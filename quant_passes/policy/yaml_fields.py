@@ -11,6 +11,12 @@ from ascendfx.ir.diagnostic import GraphError
 from ascendfx.ir.location import Location
 
 Scalar: TypeAlias = str | int | float | bool | None
+_TEXTS = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")
+"""What looks like a date, and ``=``: texts here, and what YAML makes of them may be an error."""
+_DEEPEST = 64
+_MOST = 1 << 16
+"""Values of a file, those that it repeats by name counted each time."""
+_LARGEST_COUNT = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +58,16 @@ class YamlValue:
             GraphError: `bad-recipe`: a list, fields, or something else.
         """
         if isinstance(self.node, yaml.ScalarNode):
-            value: Any = yaml.constructor.SafeConstructor().construct_object(self.node)
+            if self.node.tag in _TEXTS:
+                return str(self.node.value)
+            try:
+                value: Any = yaml.constructor.SafeConstructor().construct_object(self.node)
+            except (yaml.YAMLError, ValueError, LookupError) as error:
+                shown = _shown(str(self.node.value))
+                raise self.wrong(f"`{self.name}` is {shown}", "leave out what has a `!`") from error
             if value is None or isinstance(value, str | int | float):
                 return value
-            return str(self.node.value)  # what looks like a date is a text
+            return str(self.node.value)
         raise self.wrong(f"`{self.name}` is {_kind(self.node)}", "write one value")
 
     def text(self) -> str:
@@ -89,21 +101,22 @@ class YamlValue:
         value = self.scalar()
         try:
             found = float("nan") if isinstance(value, bool) or value is None else float(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             found = float("nan")
         if abs(found) < float("inf"):
             return found
         raise self.wrong(f"`{self.name}` is {_shown(value)}", "write a number")
 
     def count(self, least: int = 0) -> int:
-        """Return a whole number from ``least`` on.
+        """Return a whole number from ``least`` on, of at most 63 bits.
 
         Raises:
             GraphError: `bad-recipe`.
         """
         value = self.scalar()
-        if isinstance(value, int) and not isinstance(value, bool) and value >= least:
-            return value
+        if isinstance(value, int) and not isinstance(value, bool):  # noqa: SIM102
+            if least <= value <= _LARGEST_COUNT:
+                return value
         raise self.wrong(
             f"`{self.name}` is {_shown(value)}", f"write a whole number from {least} on"
         )
@@ -200,10 +213,13 @@ def read_yaml(text: str, file: str, name: str) -> YamlValue:
     """Return the value of a text in YAML; nothing of it is run.
 
     Raises:
-        GraphError: `bad-recipe`: it is no YAML, or empty.
+        GraphError: `bad-recipe`: it is no YAML, empty, nested too deeply, or has a value that
+            contains itself.
     """
     try:
         node = yaml.compose(text, yaml.SafeLoader)
+    except RecursionError as error:
+        raise _too_deep(file, name, 1) from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         what = getattr(error, "problem", None) or str(error)
@@ -214,7 +230,34 @@ def read_yaml(text: str, file: str, name: str) -> YamlValue:
     if node is None:
         reason = f"the {name} is empty"
         raise GraphError("bad-recipe", reason, Location(file, 1), hint="begin with `sites:`")
+    if _count_values(node, file, name, {}, 0) > _MOST:
+        reason = f"the {name} has more than {_MOST:,} values"
+        raise GraphError("bad-recipe", reason, Location(file, 1), hint="leave out most of `*name`")
     return YamlValue(node, file, name)
+
+
+def _count_values(
+    node: yaml.Node, file: str, name: str, known: dict[int, tuple[int, int]], above: int
+) -> int:
+    """Return how many values there are in one, and note it beside its depth, by identity."""
+    if above > _DEEPEST:  # also where a value contains itself
+        raise _too_deep(file, name, node.start_mark.line + 1)
+    if isinstance(node, yaml.ScalarNode):
+        return 1
+    if id(node) in known and known[id(node)][1] >= above:
+        return known[id(node)][0]
+    parts: list[yaml.Node] = []
+    for each in node.value:
+        parts += each if isinstance(each, tuple) else (each,)
+    count = 1 + sum(_count_values(each, file, name, known, above + 1) for each in parts)
+    known[id(node)] = count, above
+    return count
+
+
+def _too_deep(file: str, name: str, line: int) -> GraphError:
+    reason = f"values of the {name} are nested more than {_DEEPEST} deep"
+    hint = "write it flat; no value can contain itself"
+    return GraphError("bad-recipe", reason, Location(file, line), hint=hint)
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:

@@ -89,3 +89,18 @@ def test_too_few_tokens_for_a_window_are_told(tmp_path: Path) -> None:
     file = written(tmp_path, "a.jsonl", tokens(0, 1, 3))
     with pytest.raises(GraphError, match="have 3 tokens, fewer than a window of 4"):
         mix(Calibration((TextShare(file),), tokens=9, length=4), encode, 9)
+
+
+@pytest.mark.parametrize(
+    ("share", "count", "length"),
+    [(1e308, 8, 4), (0.0, 8, 4), (float("nan"), 8, 4), (1.0, 10**400, 4), (1.0, 8, 0),
+     (1.0, 8, 10**5000)],
+    ids=["large", "zero", "nan", "tokens", "no-length", "length"],
+)  # fmt: skip
+def test_shares_and_numbers_of_tokens_that_are_none_are_refused(
+    tmp_path: Path, share: float, count: int, length: int
+) -> None:
+    file = written(tmp_path, "a.jsonl", tokens(0, 4, 4))
+    with pytest.raises(GraphError) as caught:
+        mix(Calibration((TextShare(file, share),), tokens=count, length=length), encode, 100)
+    assert caught.value.code == "bad-texts"

@@ -99,3 +99,34 @@ def test_numbers_are_no_tokens(tmp_path: Path) -> None:
     save_file({"a": np.zeros(3)}, file)
     with pytest.raises(GraphError, match="token ids are integers"):
         read_texts(file)
+
+
+def test_a_mark_of_byte_order_is_no_part_of_the_text(tmp_path: Path) -> None:
+    lines, plain = tmp_path / "a.jsonl", tmp_path / "a.txt"
+    lines.write_text('{"text": "a"}', encoding="utf-8-sig")
+    plain.write_text("a", encoding="utf-8-sig")
+    assert [read_texts(file)[0].content for file in (lines, plain)] == ["a", "a"]
+
+
+def test_a_line_of_nested_lists_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_text("[" * 100_000, encoding="utf-8")
+    with pytest.raises(GraphError, match="the line is no JSON") as caught:
+        read_texts(file)
+    assert caught.value.code == "bad-texts"
+
+
+def test_tensors_of_formats_that_numpy_lacks_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "a.safetensors"
+    header = b'{"a":{"dtype":"F8_E4M3","shape":[1,2],"data_offsets":[0,2]}}'
+    file.write_bytes(len(header).to_bytes(8, "little") + header + b"\0\0")
+    with pytest.raises(GraphError, match="is F8_E4M3") as caught:
+        read_texts(file)
+    assert caught.value.code == "bad-texts"
+
+
+@pytest.mark.parametrize("name", ["a\0.txt", "a\0.jsonl", "\ud800.txt"], ids=ascii)
+def test_names_that_no_file_can_have_are_refused(name: str) -> None:
+    with pytest.raises(GraphError, match="cannot be read") as caught:
+        read_texts(Path(name))
+    assert caught.value.code == "bad-texts"

@@ -222,3 +222,45 @@ def test_presets_are_those_of_the_loader() -> None:
 @pytest.mark.parametrize("config", [None, {}, {"num_hidden_layers": "3"}])
 def test_a_model_without_draft_layers_has_none(config: object) -> None:
     assert list(draft_layers(config)) == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["!foo 4", "!!int abc", "!!bool abc", '!!int ""', "2026-99-99", "0x_", "=", "1" + "0" * 400,
+     "1" + "0" * 5000],
+    ids=lambda text: text[:12],
+)  # fmt: skip
+def test_values_that_yaml_itself_cannot_make_are_refused_with_their_line(value: str) -> None:
+    with pytest.raises(GraphError) as caught:
+        recipe_of(f"{LINE}calibration:\n  tokens: {value}\n")
+    assert caught.value.code == "bad-recipe"
+    assert caught.value.location.line == 5
+
+
+def test_a_number_beyond_floats_is_refused() -> None:
+    with pytest.raises(GraphError, match="share"):
+        recipe_of(f"{LINE}calibration:\n  texts: [{{file: a.txt, share: 1{'0' * 400}}}]\n")
+
+
+_TWICE = "".join(f"  - &b{i} [*b{i - 1}, *b{i - 1}]\n" for i in range(1, 30))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[" * 1000, "nested more than 64 deep"),
+        ("sites: " + "[" * 80 + "]" * 80, "nested more than 64 deep"),
+        ("sites: &a [*a]", "nested more than 64 deep"),
+        (f"sites:\n  - &b0 [a]\n{_TWICE}", "more than 65,536 values"),
+        (
+            f"{LINE}    algorithm: gptq\n    options: "
+            "{fallback: &a {algorithm: gptq, fallback: *a}}",
+            "nested more than 64 deep",
+        ),
+    ],
+    ids=["open", "closed", "itself", "doubled", "algorithm"],
+)
+def test_endless_recipes_are_refused(text: str, reason: str) -> None:
+    with pytest.raises(GraphError, match=reason) as caught:
+        recipe_of(text)
+    assert caught.value.code == "bad-recipe"
