@@ -43,7 +43,7 @@ def sites_of(program: Program) -> tuple[Site, ...]:
     no site.
     """
     found: dict[str, Site] = {}
-    for graph, call in _uses(program):
+    for graph, call in function_uses(program):
         for parameter, kind in parameters_of(program, graph).items():
             key = key_of(call, parameter)
             found.setdefault(key, Site(key, kind, graph.name, parameter))
@@ -89,7 +89,8 @@ def reads_cache(graph: Graph, value: Value) -> bool:
     return "context" in graph.type_of(value).names
 
 
-def _uses(program: Program) -> Iterator[tuple[Graph, Call | None]]:
+def function_uses(program: Program) -> Iterator[tuple[Graph, Call | None]]:
+    """Return the entry with None, then each called function with its call, in order of calls."""
     yield program.main, None
     for graph in program.graphs:
         for node in graph.nodes:

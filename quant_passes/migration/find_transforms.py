@@ -1,6 +1,6 @@
 """Find the transforms of a model: factors by what weights see of texts, rotations by their seed."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -14,7 +14,7 @@ from ascendfx.ir.tensor_source import TensorSource
 from ascendfx.passes.random_weights import checkpoint_types
 from ascendfx.passes.rotation_parameter import is_rotation_name
 from ascendfx.quant_passes.formats.format import Float64s
-from ascendfx.quant_passes.insertion.sites import key_of
+from ascendfx.quant_passes.insertion.sites import function_uses, key_of
 from ascendfx.quant_passes.migration.choices import Choices
 from ascendfx.quant_passes.migration.migrate_outliers import MigrateOutliers
 from ascendfx.quant_passes.migration.places import Place, places_of, routers_of
@@ -76,7 +76,7 @@ def find_transforms(
             search and `MigrateOutliers` raise.
     """
     finder = _Finder(source, seen, search or Search(), before or {})
-    for graph, call in _uses(program):
+    for graph, call in function_uses(program):
         routers = {name for name, _ in routers_of(graph)}
         for place in places_of(graph):
             if getattr(choices, place.kind) == "factors":
@@ -158,11 +158,3 @@ class _Finder:
         exponents = float(how["alpha"] or 0), float(how["beta"] or 0)
         columns = column_absmax(weights, known)
         return as_factors(smooth_factors(known.absmax, columns, *exponents)), how
-
-
-def _uses(program: Program) -> Iterator[tuple[Graph, Call | None]]:
-    yield program.main, None
-    for graph in program.graphs:
-        for node in graph.nodes:
-            if isinstance(node.op, Call):
-                yield program.by_name[node.op.callee], node.op
