@@ -191,7 +191,7 @@ def test_groups_of_eight_bits_are_read_back(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "shape", "scheme", "why"),
     [
-        (NAME.format("up"), (8, 64), Scheme(Integer(4), PerGroup(32), "dynamic"), "PerChannel"),
+        (NAME.format("up"), (8, 64), Scheme(Integer(4), PerGroup(32), "dynamic"), "per channel"),
         (NAME.format("up"), (7, 64), plans.W4A8_DYNAMIC, "rows come in pairs"),
         (NAME.format("down"), (8, 60), plans.W4A8_DYNAMIC, "in 16 parts"),
         ("a.q_a_proj.weight", (8, 64), plans.W4A8_DYNAMIC, "routed experts only"),
